@@ -155,9 +155,8 @@ class _BridgeState:
             return
         self.room.clear()
         # Again, now that whoever makes room says so.
-        if len(self.arrived) > ROOM // 2 and not self._has_unread():
-            while not (self.room.wait(LOOK_SECONDS) or self._has_unread()):
-                pass
+        while len(self.arrived) > ROOM // 2 and not (self._has_unread() or self.room.wait(LOOK_SECONDS)):
+            pass
 
     def _has_unread(self) -> bool:
         return self._left or self.loop.is_closed()

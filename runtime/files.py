@@ -16,7 +16,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -68,11 +68,9 @@ def reason_about(error: OSError, path: StrPath) -> str:
 
 def _check_name(path: StrPath) -> None:
     """Raise ``UnusableFileError`` for an invalid name. Python would raise a ValueError, which callers do not expect."""
-    try:
+    with contextlib.suppress(UnicodeEncodeError):
         if b"\0" not in os.fsencode(path):
             return
-    except UnicodeEncodeError:
-        pass
     raise UnusableFileError("it holds what no name of a file can hold; name another", path)
 
 
@@ -109,16 +107,22 @@ def open_regular(
         OSError: it cannot be opened.
     """
     _check_name(path)
-    # Looked at before: to open a device may already do something, and a socket can't be opened at all.
-    _check_regular(os.stat(path, dir_fd=dir_fd, follow_symlinks=links), path, longest)
-    flags = os.O_RDONLY | ALWAYS | (0 if links else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags, dir_fd=dir_fd)
+    flags = os.O_RDONLY if links else os.O_RDONLY | os.O_NOFOLLOW
+    return open(_open_checked(path, flags, dir_fd, lambda about: _check_regular(about, path, longest)), "rb")
+
+
+def _open_checked(path: StrPath, flags: int, dir_fd: int | None, check: Callable[[os.stat_result], None]) -> int:
+    """Open an existing file, checked before and after: to open a device may already do something, a socket can't be
+    opened at all, and once it is open it may be another one.
+    """
+    check(os.stat(path, dir_fd=dir_fd, follow_symlinks=not flags & os.O_NOFOLLOW))
+    descriptor = os.open(path, flags | ALWAYS, dir_fd=dir_fd)
     try:
-        _check_regular(os.fstat(descriptor), path, longest)  # it may be another one by now
-        return open(descriptor, "rb")
+        check(os.fstat(descriptor))
     except BaseException:
         os.close(descriptor)
         raise
+    return descriptor
 
 
 def check_regular(path: StrPath, longest: int | None = None) -> None:
@@ -137,8 +141,7 @@ def read_regular(path: StrPath, longest: int, *, dir_fd: int | None = None, link
     """
     with open_regular(path, longest=longest, dir_fd=dir_fd, links=links) as file:
         content = file.read(min(os.fstat(file.fileno()).st_size, longest) + 1)
-        parts = [content]
-        length = len(content)
+        parts, length = [content], len(content)
         while content and length <= longest:  # it grows, or is one of those that don't know their size
             content = file.read(min(AT_ONCE, longest + 1 - length))
             if content:  # else the usual file of one part would be copied
@@ -164,9 +167,8 @@ def read_regular_text(path: StrPath, longest: int) -> str:
 
 def too_long(path: StrPath, longest: int) -> UnusableFileError:
     """Return the error for a file of more than ``longest`` bytes."""
-    return UnusableFileError(
-        f"it is longer than the {longest:,} bytes that are read of such a file; name another", path
-    )
+    reason = f"it is longer than the {longest:,} bytes that are read of such a file; name another"
+    return UnusableFileError(reason, path)
 
 
 def _check_regular(about: os.stat_result, path: StrPath, longest: int | None) -> None:
@@ -224,15 +226,14 @@ def check_private(path: StrPath) -> None:
 
 
 def _open_existing(path: StrPath, flags: int, dir_fd: int | None) -> int:
-    _check_writable(os.stat(path, dir_fd=dir_fd, follow_symlinks=False), path)
-    descriptor = os.open(path, flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC), dir_fd=dir_fd)
-    try:
-        _check_writable(os.fstat(descriptor), path)
-        if flags & os.O_TRUNC:
+    kept = flags & ~(os.O_CREAT | os.O_EXCL | os.O_TRUNC)
+    descriptor = _open_checked(path, kept, dir_fd, lambda about: _check_writable(about, path))
+    if flags & os.O_TRUNC:
+        try:
             os.ftruncate(descriptor, 0)
-    except BaseException:
-        os.close(descriptor)
-        raise
+        except BaseException:
+            os.close(descriptor)
+            raise
     return descriptor
 
 
@@ -245,14 +246,8 @@ def _create(path: StrPath, flags: int, dir_fd: int | None) -> int:
 
 
 def _check_writable(about: os.stat_result, path: StrPath) -> None:
-    if stat.S_ISLNK(about.st_mode):
-        raise UnusableFileError("it is a link, and nothing is written through one; name the file itself", path)
-    if not stat.S_ISREG(about.st_mode):
-        raise UnusableFileError(
-            f"it is {kind_of(about.st_mode)}, and only a regular file is written; name another", path
-        )
-    if about.st_uid != os.geteuid():
-        raise UnusableFileError("it belongs to another user, who could read what is written; use a copy of it", path)
+    foreign = "it belongs to another user, who could read what is written; use a copy of it"
+    _check_own_file(about, path, "written", foreign)
     if about.st_nlink > 1:
         raise UnusableFileError("it has a second name (a hard link), under which others may read it; use a copy", path)
 
@@ -273,7 +268,9 @@ def replace_private(path: StrPath, content: bytes | Iterable[bytes | memoryview]
     directory, name = os.path.split(os.path.abspath(os.fspath(path)))
     with closing(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as folder:
         with contextlib.suppress(FileNotFoundError):
-            _check_replaceable(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+            about = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            foreign = "it belongs to another user; choose another name, or delete it first"
+            _check_own_file(about, path, "replaced", foreign)
         # Of chance, so that nobody can plant it; short, since a file's own name may be as long as any may be.
         part = f".{secrets.token_hex(12)}.part"
         descriptor = open_private(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=folder)
@@ -293,15 +290,15 @@ def replace_private(path: StrPath, content: bytes | Iterable[bytes | memoryview]
             os.fsync(folder)
 
 
-def _check_replaceable(about: os.stat_result, path: StrPath) -> None:
+def _check_own_file(about: os.stat_result, path: StrPath, done: str, foreign: str) -> None:
     if stat.S_ISLNK(about.st_mode):
         raise UnusableFileError("it is a link, and nothing is written through one; name the file itself", path)
     if not stat.S_ISREG(about.st_mode):
         raise UnusableFileError(
-            f"it is {kind_of(about.st_mode)}, and only a regular file is replaced; name another", path
+            f"it is {kind_of(about.st_mode)}, and only a regular file is {done}; name another", path
         )
     if about.st_uid != os.geteuid():
-        raise UnusableFileError("it belongs to another user; choose another name, or delete it first", path)
+        raise UnusableFileError(foreign, path)
 
 
 # --------------------------------------------------------------------------------------------------------- directories
@@ -340,24 +337,16 @@ def open_directory(path: StrPath, *, dir_fd: int | None = None) -> int:
         OSError: it cannot be opened.
     """
     _check_name(path)
-    _check_own_directory(os.stat(path, dir_fd=dir_fd, follow_symlinks=False), path)
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | ALWAYS
-    descriptor = os.open(path, flags, dir_fd=dir_fd)
-    try:
-        _check_own_directory(os.fstat(descriptor), path)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    return _open_checked(path, flags, dir_fd, lambda about: _check_own_directory(about, path))
 
 
 def _check_own_directory(about: os.stat_result, path: StrPath) -> None:
     if not stat.S_ISDIR(about.st_mode):
         raise UnusableFileError(f"it is {kind_of(about.st_mode)} where a directory of ours has to be; delete it", path)
     if about.st_uid != os.geteuid():
-        raise UnusableFileError(
-            "it belongs to another user, who could read or change what is in it; choose another", path
-        )
+        reason = "it belongs to another user, who could read or change what is in it; choose another"
+        raise UnusableFileError(reason, path)
 
 
 def force_directory(path: StrPath) -> None:

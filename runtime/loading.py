@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
@@ -41,11 +42,14 @@ else:  # they would make `import runtime` slow
     Backend = object
 
 
+Stage = Literal["download", "weights"]
+
+
 @frozen
 class LoadProgress:
     """The progress of a load."""
 
-    stage: Literal["download", "weights"]
+    stage: Stage
     fraction: float
     """0 to 1."""
 
@@ -138,12 +142,10 @@ def load_model(
     Raises:
         ModelLoadError: one of its subclasses, with a one-line remedy.
     """
-    if context_tokens is not None and context_tokens < 2:
-        raise ModelSpecError(f"context_tokens must be at least 2, not {context_tokens}", spec=str(spec or ""))
-    if threads is not None and threads < 1:
-        raise ModelSpecError(f"threads must be at least 1, not {threads}", spec=str(spec or ""))
-    if queue_limit < 1:
-        raise ModelSpecError(f"queue_limit must be at least 1, not {queue_limit}", spec=str(spec or ""))
+    numbers = {"context_tokens": (context_tokens, 2), "threads": (threads, 1), "queue_limit": (queue_limit, 1)}
+    for option, (number, least) in numbers.items():
+        if number is not None and number < least:
+            raise ModelSpecError(f"{option} must be at least {least}, not {number}", spec=str(spec or ""))
     refused = {"isolate": isolate, "backend": backend, "threads": threads, "template": template, "format": format}
     if names_program(spec):
         return load_program(str(spec), refused | {"backends": backends}, options, context_tokens, queue_limit)
@@ -156,9 +158,7 @@ def load_model(
     watch = _Watch()
     name = str(spec) if spec is not None else "small model"
 
-    def find() -> Source:
-        return resolve(spec, backend, watch.downloading)
-
+    find = partial(resolve, spec, backend, partial(watch.report, "download"))
     if isolate:
         settings = Isolation() if isolate is True else isolate
         return _load_isolated(
@@ -166,18 +166,13 @@ def load_model(
         )
 
     def load() -> LocalEngine:
-        return load_engine(find(), context_tokens, threads, options, watch.loading, chosen)
+        return load_engine(find(), context_tokens, threads, options, partial(watch.report, "weights"), chosen)
 
     def step(engine: LocalEngine) -> bool:
         return engine.step(owner.wanted)
 
     owner: Owner[LocalEngine] = Owner(load, lambda engine: engine.close(), step=step, name=name)
-    try:
-        watch.wait(owner.ready, on_progress)
-    except BaseException:  # Ctrl-C, or an error in on_progress: nobody waits for the model any more
-        watch.cancelled.set()
-        owner.abandon()
-        raise
+    watch.wait(owner.ready, on_progress, owner.abandon)
     if watch.cancelled.is_set():
         owner.abandon()
         raise LoadCancelledError(f"loading {name} was cancelled", spec=str(spec or ""))
@@ -203,11 +198,9 @@ def _load_isolated(
 ) -> IsolatedRuntime:
     """Find the model here and load it in the child; ``module`` replaces the module that the child runs."""
     if sys.argv[1:2] == [FLAG]:
-        raise ModelSpecError(
-            "this frozen program was started to be the process of a model, and did not become it: "
-            "call runtime.freeze_support() in the first line of the program's main module",
-            spec=name,
-        )
+        told = "this frozen program was started to be the process of a model, and did not become it"
+        todo = "call runtime.freeze_support() in the first line of the program's main module"
+        raise ModelSpecError(f"{told}: {todo}", spec=name)
     from runtime.isolated import wire
     from runtime.isolated.handles import IsolatedRuntime
     from runtime.isolated.process import CHILD
@@ -222,13 +215,9 @@ def _load_isolated(
             whole = evolve(options, adapters=adapters)
         return wire.Load(source.backend, path, settings.silence / 4, context_tokens, threads, whole, chosen)
 
-    supervisor = Supervisor(prepare, settings, name=name, on_progress=watch.loading, module=module or CHILD)
-    try:
-        watch.wait(supervisor.ready, on_progress)
-    except BaseException:
-        watch.cancelled.set()
-        supervisor.abandon()
-        raise
+    on_weights = partial(watch.report, "weights")
+    supervisor = Supervisor(prepare, settings, name=name, on_progress=on_weights, module=module or CHILD)
+    watch.wait(supervisor.ready, on_progress, supervisor.abandon)
     return IsolatedRuntime(supervisor, queue_limit)
 
 
@@ -239,18 +228,20 @@ class _Watch:
         self.cancelled = threading.Event()
         self._events: SimpleQueue[LoadProgress | None] = SimpleQueue()
 
-    def downloading(self, fraction: float) -> bool:
-        self._events.put(LoadProgress("download", fraction))
+    def report(self, stage: Stage, fraction: float) -> bool:
+        """Report progress; return False if the load is cancelled."""
+        self._events.put(LoadProgress(stage, fraction))
         return not self.cancelled.is_set()
 
-    def loading(self, fraction: float) -> bool:
-        self._events.put(LoadProgress("weights", fraction))
-        return not self.cancelled.is_set()
-
-    def wait(self, ready: Future[Any], on_progress: OnProgress | None) -> None:
-        """Wait until the model is loaded; raises the error of loading."""
+    def wait(self, ready: Future[Any], on_progress: OnProgress | None, abandon: Callable[[], None]) -> None:
+        """Wait until the model is loaded; raises the error of loading. On any error, abandon the model."""
         ready.add_done_callback(lambda _ready: self._events.put(None))
-        while (event := self._events.get()) is not None:
-            if on_progress is not None and on_progress(event) is False:
-                self.cancelled.set()
-        ready.result()
+        try:
+            while (event := self._events.get()) is not None:
+                if on_progress is not None and on_progress(event) is False:
+                    self.cancelled.set()
+            ready.result()
+        except BaseException:  # Ctrl-C, or an error in on_progress or of loading
+            self.cancelled.set()
+            abandon()
+            raise

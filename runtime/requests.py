@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from attrs import evolve, frozen
 
@@ -164,7 +164,8 @@ class WatchedRuntime(Closeable):
 
     def submit(self, request: ModelRequest) -> Generation:
         """See ``Runtime.submit``."""
-        return WatchedGeneration(self._registry, self._runtime.submit(request), request, self.describe(), self._origin)
+        inner, name = self._runtime.submit(request), self.describe().name
+        return WatchedGeneration(self._registry, inner, request, name, self._origin)
 
     def count_tokens(self, request: ModelRequest) -> int:
         """See ``Runtime.count_tokens``."""
@@ -180,7 +181,7 @@ class WatchedRuntime(Closeable):
 
     def _stream(self, request: ModelRequest) -> AsyncGeneration:
         inner: AsyncGeneration = self._runtime.stream(request)  # type: ignore[attr-defined]  # asked for before
-        return WatchedStream(self._registry, inner, request, self.describe(), self._origin)
+        return WatchedStream(self._registry, inner, request, self.describe().name, self._origin)
 
     def __getattr__(self, name: str) -> Any:
         """Return any other attribute of the runtime, such as a fake's ``requests``."""
@@ -189,24 +190,20 @@ class WatchedRuntime(Closeable):
         return getattr(self._runtime, name)
 
 
-class _WatchedReply:
+Reply = TypeVar("Reply", Generation, AsyncGeneration)
+
+
+class _WatchedReply(Generic[Reply]):
     """One reply; reports its end to the registry once."""
 
-    def __init__(
-        self,
-        registry: RequestRegistry,
-        generation: Generation | AsyncGeneration,
-        request: ModelRequest,
-        info: ModelInfo,
-        origin: str,
-    ) -> None:
+    def __init__(self, registry: RequestRegistry, inner: Reply, request: ModelRequest, name: str, origin: str) -> None:
         self._registry = registry
-        self._cancel = generation.cancel
-        self._id = registry._begin(request, info.name, origin, generation)
+        self._inner: Reply = inner
+        self._id = registry._begin(request, name, origin, inner)
 
     def cancel(self) -> None:
         """See ``Generation.cancel``."""
-        self._cancel()
+        self._inner.cancel()
 
     def _record_output(self, output: Output | Done) -> Output | Done:
         if isinstance(output, Done):
@@ -225,14 +222,8 @@ class _WatchedReply:
             registry._drop(self._id)
 
 
-class WatchedGeneration(_WatchedReply):
+class WatchedGeneration(_WatchedReply[Generation]):
     """See ``Generation``."""
-
-    def __init__(
-        self, registry: RequestRegistry, inner: Generation, request: ModelRequest, info: ModelInfo, origin: str
-    ) -> None:
-        self._inner = inner
-        super().__init__(registry, inner, request, info, origin)
 
     def __iter__(self) -> WatchedGeneration:
         return self
@@ -245,14 +236,8 @@ class WatchedGeneration(_WatchedReply):
             raise
 
 
-class WatchedStream(_WatchedReply):
+class WatchedStream(_WatchedReply[AsyncGeneration]):
     """See ``AsyncGeneration``."""
-
-    def __init__(
-        self, registry: RequestRegistry, inner: AsyncGeneration, request: ModelRequest, info: ModelInfo, origin: str
-    ) -> None:
-        self._inner = inner
-        super().__init__(registry, inner, request, info, origin)
 
     def __aiter__(self) -> WatchedStream:
         return self

@@ -77,9 +77,8 @@ def _read(path: Path, *, links: bool = False) -> bytes:
     if about.st_uid != os.geteuid():
         raise UnusableFileError("belongs to another user, who could seal files with it; delete it", path)
     if about.st_nlink > 1:
-        raise UnusableFileError(
-            "has a second name (a hard link); delete the other one, or put a copy in its place", path
-        )
+        todo = "delete the other one, or put a copy in its place"
+        raise UnusableFileError(f"has a second name (a hard link); {todo}", path)
     if about.st_mode & 0o077:
         raise UnusableFileError(
             "may be read by others, who could seal files with it; if nobody has read it (as where a copy of your "

@@ -17,7 +17,6 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Unpack
 
 from attrs import define, field, frozen
@@ -37,12 +36,8 @@ if TYPE_CHECKING:
     from cognition.parsing import Output
 
 
-class FindModel(Protocol):
-    """Finds the files of a model by its name; see ``runtime.models.specs.resolve``."""
-
-    def __call__(
-        self, spec: str | Path | None, backend: BackendName | None, on_download: Callable[[float], bool], /
-    ) -> Source: ...
+FindModel = Callable[[str | Path | None, BackendName | None, Callable[[float], bool]], Source]
+"""Finds the files of a model by its name; see ``runtime.models.specs.resolve``."""
 
 
 class LoadFunction(Protocol):
@@ -126,9 +121,8 @@ class ModelServer(Closeable):
         if not where and names_remote(spec, options.get("backends", ())) is not None:
             where = "behind a server"
         if where:
-            raise ModelSpecError(
-                f"{spec} is {where}, and one runtime of it is shared as it is; use load_model()", spec=str(spec)
-            )
+            told = f"{spec} is {where}, and one runtime of it is shared as it is; use load_model()"
+            raise ModelSpecError(told, spec=str(spec))
         on_progress = options.pop("on_progress", None)
 
         def downloading(fraction: float) -> bool:
@@ -145,15 +139,7 @@ class ModelServer(Closeable):
     def models(self) -> tuple[ServedModel, ...]:
         """Return its models, in the order of their first request."""
         with self._lock:
-            return tuple(
-                ServedModel(
-                    str(model.source.path),
-                    model.source.backend,
-                    len(model.claims),
-                    1.0 if model.standing.done() else model.progress.fraction if model.progress else 0.0,
-                )
-                for model in self._models.values()
-            )
+            return tuple(map(_served, self._models.values()))
 
     def close(self) -> None:
         """Free all models, even those in use, cancel all loads, and wait for both. A second call does nothing."""
@@ -194,13 +180,8 @@ class ModelServer(Closeable):
 
     def _begin(self, key: Hashable, source: Source, isolate: bool | Isolation, options: LoadOptions) -> _Claim:
         model = _Model(key, source)
-        thread = threading.Thread(
-            target=self._run_load,
-            args=(model, isolate, options),
-            name=f"cogstep load {source.path.name}",
-            daemon=True,
-        )
-        thread.start()
+        name = f"cogstep load {source.path.name}"
+        threading.Thread(target=self._run_load, args=(model, isolate, options), name=name, daemon=True).start()
         self._models[key] = model
         self._all.add(model)
         return self._join(model)
@@ -283,7 +264,7 @@ class ModelServer(Closeable):
                 self._end(model)
 
 
-class SharedRuntime:
+class SharedRuntime(Closeable):
     """One user's view of a shared model; see ``runtime.Runtime``. Created by ``ModelServer.acquire``.
 
     Requests share the model's batches and cache with other users; each conversation finds its cached sequence by its
@@ -333,14 +314,6 @@ class SharedRuntime:
             reply.cancel()
         self._leave()
 
-    def __enter__(self) -> SharedRuntime:
-        return self
-
-    def __exit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def _open(self) -> Runtime:
         if self._released:
             raise ReleasedError(self._info.name)
@@ -362,6 +335,12 @@ class SharedGeneration:
 
     def cancel(self) -> None:
         self._generation.cancel()
+
+
+def _served(model: _Model) -> ServedModel:
+    begun = model.progress.fraction if model.progress else 0.0
+    loaded = 1.0 if model.standing.done() else begun
+    return ServedModel(str(model.source.path), model.source.backend, len(model.claims), loaded)
 
 
 def _name(model: _Model) -> str:

@@ -9,14 +9,13 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import define, evolve, field
 
 from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, types_of
 from cognition.parsing.typed_values import parse_value
+from runtime.constrained._disjoint import types_of_node, types_of_value
 from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
-from runtime.constrained._pattern_check import alive
-from runtime.constrained._patterns import literal
-from runtime.constrained._pruning import prune
+from runtime.constrained._patterns import alive, literal
 from runtime.constrained._values import PYTHON_LETTER, PYTHONIC, WORD, Notation, ValueWriter, bare, raw_text
 from runtime.constrained._xml_arguments import RAW_LETTERS, ElementWriter, no_other, readable
 from runtime.constrained.nodes import (
@@ -25,7 +24,6 @@ from runtime.constrained.nodes import (
     Choice,
     Either,
     Items,
-    Member,
     Members,
     Node,
     Reference,
@@ -33,69 +31,79 @@ from runtime.constrained.nodes import (
     Text,
     Weakened,
 )
-from runtime.constrained.schema import any_object
+from runtime.constrained.schema import any_object, prune
 from runtime.constrained.tools import NOT_OFFERED, OWN_NAME, Tool
 
 
-@frozen
-class NotationLimits:
-    """The limits of a notation."""
-
-    text: Callable[[str], bool]
-    """Whether it can write this string, as a value or a key."""
-    some_text: Callable[[Text], bool]
-    """Whether it can write any string that matches this node."""
+def _unwritable(path: str, keyword: str, what: str) -> Weakened:
+    return Weakened(path, keyword, f"this model's format has no way to write {what}")
 
 
+@define
 class _SchemaFitter:
-    def __init__(self, means: NotationLimits) -> None:
-        self._notation_limits = means
-        self.weakened: list[Weakened] = []
+    """Fits schemas to a notation that can't express every value."""
+
+    _can_write: Callable[[str], bool]
+    """Whether it can write this string, as a value or a key."""
+    _can_write_some: Callable[[Text], bool]
+    """Whether it can write any string that matches this node."""
+    _weakened: list[Weakened] = field(factory=list, init=False)
+
+    def fit(self, schema: Schema) -> Schema:
+        """Return a schema whose values can all be written; ``weakened`` lists the relaxed parts."""
+        self._weakened = []
+        definitions = {name: self._node(node, name) for name, node in schema.definitions.items()}
+        root = self._node(schema.root, "$")
+        if not self._weakened:
+            return schema
+        root, definitions = prune(root, definitions)
+        weakened = (*schema.weakened, *self._weakened)
+        return any_object(*weakened) if root == NOTHING else Schema(root, definitions, weakened)
 
     def _weaken(self, path: str, keyword: str, what: str) -> None:
-        self.weakened.append(Weakened(path, keyword, f"this model's format has no way to write {what}"))
+        self._weakened.append(_unwritable(path, keyword, what))
 
-    def node(self, node: Node, path: str) -> Node:
+    def _node(self, node: Node, path: str) -> Node:
         match node:
             case Choice(texts=texts):
-                kept = tuple(text for text in texts if self._writable(json.loads(text)))
+                kept = tuple(text for text in texts if self._is_writable(json.loads(text)))
                 if len(kept) < len(texts):
                     lost = next(text for text in texts if text not in kept)
                     self._weaken(path, "enum", lost if len(lost) <= 60 else f"{lost[:57]}...")
                 return Choice(kept) if kept else Text()
             case Text():
-                if node == Text() or self._notation_limits.some_text(node):
+                if node == Text() or self._can_write_some(node):
                     return node
                 self._weaken(path, "pattern", "any text that fits it")
                 return Text()
             case Items(first=first, rest=rest):
-                heads = tuple(self.node(one, f"{path}.prefixItems[{index}]") for index, one in enumerate(first))
-                return evolve(node, first=heads, rest=None if rest is None else self.node(rest, f"{path}.items"))
+                heads = tuple(self._node(one, f"{path}.prefixItems[{index}]") for index, one in enumerate(first))
+                return evolve(node, first=heads, rest=None if rest is None else self._node(rest, f"{path}.items"))
             case Members():
                 return self._members(node, path)
             case Either(options=options):
-                return Either(tuple(self.node(one, path) for one in options))
+                return Either(tuple(self._node(one, path) for one in options))
             case _:
                 return node
 
     def _members(self, node: Members, path: str) -> Members:
         kept = []
         for member in node.members:
-            if self._notation_limits.text(member.name):
-                kept.append(evolve(member, node=self.node(member.node, f"{path}.properties.{member.name}")))
+            if self._can_write(member.name):
+                kept.append(evolve(member, node=self._node(member.node, f"{path}.properties.{member.name}")))
             else:
                 self._weaken(path, "properties", f"the name {member.name!r}")
-        rest = None if node.rest is None else self.node(node.rest, f"{path}.additionalProperties")
+        rest = None if node.rest is None else self._node(node.rest, f"{path}.additionalProperties")
         return evolve(node, members=tuple(kept), rest=rest)
 
-    def _writable(self, value: Any) -> bool:
+    def _is_writable(self, value: Any) -> bool:
         match value:
             case str():
-                return self._notation_limits.text(value)
+                return self._can_write(value)
             case list():
-                return all(map(self._writable, value))
+                return all(map(self._is_writable, value))
             case dict():
-                return all(self._notation_limits.text(key) and self._writable(one) for key, one in value.items())
+                return all(self._can_write(key) and self._is_writable(one) for key, one in value.items())
             case _:
                 return True
 
@@ -136,59 +144,49 @@ class CallWriter:
         self.rules = rules
         self.calls: CallFormat = spec.calls
         self._names = tuple(tool.spec.name for tool in tools)
-        means = self._limits()
-        if means is not None:
-            tools = tuple(evolve(tool, schema=fit_schema(tool.schema, means)) for tool in tools)
+        if (fitter := self._fitter()) is not None:
+            tools = tuple(evolve(tool, schema=fitter.fit(tool.schema)) for tool in tools)
         self._tools = (*tools, NOT_OFFERED) if others else tools
-        self._loosened: dict[tuple[str, str, str], Weakened] = {}
+        self._loosened: dict[tuple[str, Weakened], None] = {}
         self._types = types_of((tool.spec for tool in tools), nested=self.calls.shape == "nested_tags")
         self.space = rules.terminal(regex(SPACE))
         self._in_call = (self.calls.end, self.calls.section_end, self.calls.start, *self.calls.more_starts)
 
-    def _limits(self) -> NotationLimits | None:
-        """Return the limits of the arguments' notation; None if it can express every value."""
-        calls = self.calls
-        if calls.shape == "named_object":
-            quote = calls.quotes[0]
-            return NotationLimits(
-                lambda text: quote not in text, lambda text: alive(f"({raw_text(text)}){without((quote,))}")
+    def _fitter(self) -> _SchemaFitter | None:
+        """Return what fits schemas to the arguments' notation; None if it can express every value."""
+        if self.calls.shape == "named_object":
+            end = without((self.calls.quotes[0],))
+            return _SchemaFitter(
+                lambda text: self.calls.quotes[0] not in text, lambda text: alive(f"({raw_text(text)}){end}")
             )
-        if calls.shape == "pythonic":
-            return NotationLimits(
-                lambda text: text.isprintable(), lambda text: alive(raw_text(text, f"{PYTHON_LETTER}*"))
-            )
+        if self.calls.shape == "pythonic":
+            return _SchemaFitter(str.isprintable, lambda text: alive(raw_text(text, f"{PYTHON_LETTER}*")))
         return None
 
     def weakened(self, tool: Tool) -> tuple[Weakened, ...]:
         """Return the parts of a tool's schema that this format can't enforce; complete once the rules are written."""
         known = next(one for one in self._tools if one.spec.name == tool.spec.name and one.offered)
-        own = (one for (name, _, _), one in self._loosened.items() if name == tool.spec.name)
+        own = (one for name, one in self._loosened if name == tool.spec.name)
         return (*known.weakened, *own)
-
-    def _loosen(self, tool: Tool, path: str, keyword: str, what: str) -> None:
-        note = Weakened(path, keyword, f"this model's format has no way to write {what}")
-        self._loosened.setdefault((tool.spec.name, path, keyword), note)
 
     def section(self, *, parallel: bool) -> str:
         """Return the rule for the text after a section's marker: one call or several, and the section's end."""
-        calls = self.calls
-        end = self._around(calls.section_end, after=False) if calls.section_end else ""
+        calls, space = self.calls, self.space
+        end = self._around(calls.section_end, after=False)
         if calls.start:
             one = self.rules.rule(f"{self.starts()} {self.call()}")
-            between = self._separator()
-            several = f"({between} {one})*" if parallel else ""
-            return self.rules.rule(f"{self.space} {one} {several} {end}")
+            several = f"({self.separator()} {one})*" if parallel else ""
+            return self.rules.rule(f"{space} {one} {several} {end}")
         one = self._bodies()
         comma = self.rules.terminal(regex(",[ \\n]{0,5}"))
-        line = self.rules.terminal(regex("[ \\n]{0,2}"))
-        listed = f'"[" {self.space} {one} ' + (f"({comma} {one})* " if parallel else "") + f'{self.space} "]"'
-        aside = f"{one} " + (f"({line} {one})* " if parallel else "")
-        sign = calls.separator.strip()
+        items = f"{one} ({comma} {one})*" if parallel else one
+        listed = f'{space} {items} {space} "]"'
         if calls.section_start.endswith("["):  # the list has begun
-            rest = listed.removeprefix('"["')
-            return self.rules.rule(f"{rest} {end}")
-        options = [listed] if sign == "," else [aside] if calls.separator and not sign else [listed, aside]
-        return self.rules.rule(f"{self.space} ({' | '.join(options)}) {end}")
+            return self.rules.rule(f"{listed} {end}")
+        options, sign = [f'"[" {listed}', f"{one} ({space} {one})*" if parallel else one], calls.separator.strip()
+        if sign == "," or (calls.separator and not sign):  # only a list, or none
+            options = options[:1] if sign else options[1:]
+        return self.rules.rule(f"{space} ({' | '.join(options)}) {end}")
 
     def starts(self, opening: Callable[[str], str] | None = None) -> str:
         """Return the rule for the markers that a call may begin with."""
@@ -197,36 +195,23 @@ class CallWriter:
         written = [write(start) for start in starts if not start or start != self.calls.name_start]
         return self.rules.rule(" | ".join(start or '""' for start in dict.fromkeys(written)))
 
-    def call(self) -> str:
-        """Return the rule for the text after a call's marker, including its end marker."""
-        calls = self.calls
-        if calls.shape == "pythonic":
-            one = self._bodies()
-            if calls.separator == "\n":
-                line = self.rules.terminal(regex("\\n"))
-                return self.rules.rule(f"{self.space} {one} ({line} {one})* {self._around(calls.end, after=False)}")
-            comma = self.rules.terminal(regex(", ?"))
-            return self.rules.rule(
-                f'{self.space} "[" {one} ({comma} {one})* "]" {self._around(calls.end, after=False)}'
-            )
-        if self._named:
-            lead = ""
-        elif calls.shape not in ("json_object", "name_as_key", "named_object"):
-            # A line break before the name would be part of it.
-            lead = self.space if calls.name_start.strip() and self._is_sign(calls.name_start) else ""
-        else:
-            lead = self.space
-        end = self._around(calls.end, after=False) if calls.end else ""
-        return self.rules.rule(f"{lead} {self._bodies()} {end}")
+    def call(self, *, parallel: bool = True) -> str:
+        """Return the rule for the text after a call's marker, including its end marker.
 
-    def single(self) -> str:
-        """Like ``call``, for a reply with only one call."""
-        if self.calls.shape != "pythonic":
-            return self.call()
-        opener, closer = ("", "") if self.calls.separator == "\n" else ('"["', '"]"')
-        return self.rules.rule(
-            f"{self.space} {opener} {self._bodies()} {closer} {self._around(self.calls.end, after=False)}"
+        ``parallel``: whether a list of calls may have several.
+        """
+        calls, end = self.calls, self._around(self.calls.end, after=False)
+        if calls.shape == "pythonic":
+            one, lined = self._bodies(), calls.separator == "\n"
+            between = "\\n" if lined else ", ?"
+            more = f"({self.rules.terminal(regex(between))} {one})*" if parallel else ""
+            listed = f"{one} {more}" if lined else f'"[" {one} {more} "]"'
+            return self.rules.rule(f"{self.space} {listed} {end}")
+        # Outside of an object, a line break before the name would be part of it.
+        spaced = calls.shape in ("json_object", "name_as_key", "named_object") or (
+            calls.name_start.strip() and self._is_sign(calls.name_start)
         )
+        return self.rules.rule(f"{self.space if spaced and not self._named else ''} {self._bodies()} {end}")
 
     # ---------------------------------------------------------------------------------------------------- each shape
 
@@ -284,9 +269,7 @@ class CallWriter:
     def _head(self, tool: Tool) -> str:
         calls = self.calls
         before = "" if self._named else self.rules.marker(calls.name_start)
-        if (
-            not self._named and self._is_sign(calls.name_start) and calls.shape == "named_json"
-        ):  # an id may stand before it
+        if before and calls.shape == "named_json" and self._is_sign(calls.name_start):  # an id may stand before it
             before = self.rules.until(self._skipped_keys(tool), calls.name_start)
         starts = [start for start in (calls.id_start, *calls.more_id_starts) if start]
         told = self.rules.marker(calls.name_end) or '""'
@@ -353,30 +336,22 @@ class CallWriter:
         body_end = self.rules.marker(self.calls.body_end)
         return self.rules.rule(f"{self._head(tool)} {self.space} ({' | '.join(options)}) {body_end}")
 
-    def _part(self, member: Member, written: str) -> str:
-        """Return a parameter's rule with white space after it; optional unless the parameter is required."""
-        return f"({written} {self.space})" + ("" if member.required else "?") if written else ""
-
-    def _writable_key(self, tool: Tool, name: str, markers: ParameterMarkers) -> bool:
-        fine = readable(self._escape_name(name), (*self._in_call, *self._stops, self.calls.body_end), markers)
-        if not fine:
-            self._loosen(tool, f"$.properties.{name}", "properties", "this name")
-        return fine
-
     def _parameters(
         self, tool: Tool, node: Members, markers: ParameterMarkers, write: Callable[[str, Node], str]
     ) -> str:
         """Return the rule for all parameters. ``write`` returns that of one, empty if its values can't be written."""
         parts = ['""']
         for member in node.members:
-            name = member.name
-            if not self._writable_key(tool, name, markers):
+            name, path = member.name, f"$.properties.{member.name}"
+            if not readable(self._escape_name(name), (*self._in_call, *self._stops, self.calls.body_end), markers):
+                self._loosened[tool.spec.name, _unwritable(path, "properties", "this name")] = None
                 continue
             one = write(name, member.node)
             if not one and member.required:
-                self._loosen(tool, f"$.properties.{name}", "the schema", "such a value")
+                self._loosened[tool.spec.name, _unwritable(path, "the schema", "such a value")] = None
                 one = write(name, Text())
-            parts.append(self._part(member, one))
+            if one:
+                parts.append(f"({one} {self.space}){'' if member.required else '?'}")
         if node.rest is not None and self.calls.shape == "tagged_parameters":
             known = tuple(member.name for member in node.members)
             other = self.rules.terminal(regex(WORD) + (f" & ~({_texts(known)})" if known else ""))
@@ -404,17 +379,14 @@ class CallWriter:
             broken = self.rules.until(f"(({lone}) {regex(chr(92) + 'n?')})", markers.value_end)
             plain = self.rules.until(f"({lone})", markers.value_end)
             written.append(("string", self.rules.rule(f"{quote_text(chr(10))} {broken} | {plain}")))
-        writer = ValueWriter(self.rules, tool.schema, Notation(end=markers.value_end))
-        for other in others:
-            if told or not as_text:
-                written.append((_json_type(tool.schema, other), f"{line} {writer.value(other)} {line} {close}"))
+        if told or not as_text:
+            writer = ValueWriter(self.rules, tool.schema, Notation(end=markers.value_end))
+            written += [(max(types_of_node(one)), f"{line} {writer.value(one)} {line} {close}") for one in others]
         if not written:
             return ""
-        start, end = self.rules.marker(markers.key_start), self.rules.marker(markers.key_end)
-        options = []
-        for kind, value in written:
-            mark = self._mark(markers, kind)
-            options.append(f"{start} {key} {end} {mark} {self.rules.marker(markers.value_start)} {value}")
+        parts = (markers.key_start, markers.key_end, markers.value_start)
+        start, end, between = map(self.rules.marker, parts)
+        options = (f"{start} {key} {end} {self._mark(markers, kind)} {between} {value}" for kind, value in written)
         return self.rules.rule(" | ".join(options))
 
     def _raw(self, node: Text | Choice, types: frozenset[str]) -> str:
@@ -441,7 +413,7 @@ class CallWriter:
             return ""
         return f"{self.space} {self.rules.marker(marker)}" + (f" {self.space}" if after else "")
 
-    def _separator(self) -> str:
+    def separator(self) -> str:
         sign = self.calls.separator.strip()
         return f"{self.space} {self.rules.marker(sign)} {self.space}" if sign else self.space
 
@@ -461,8 +433,9 @@ def _split(schema: Schema, node: Node) -> tuple[list[Text | Choice], list[Node]]
             )
             texts += [Choice(strings)] if strings else []
             rest = [one for one in values if not one.startswith('"')]
-            for kind in dict.fromkeys(_json_type(schema, Choice((one,))) for one in rest):
-                others.append(Choice(tuple(one for one in rest if _json_type(schema, Choice((one,))) == kind)))
+            kinds = {one: max(types_of_value(json.loads(one))) for one in rest}
+            for kind in dict.fromkeys(kinds.values()):
+                others.append(Choice(tuple(one for one in rest if kinds[one] == kind)))
         case Either(options=options):
             for option in options:
                 more, further = _split(schema, option)
@@ -473,35 +446,9 @@ def _split(schema: Schema, node: Node) -> tuple[list[Text | Choice], list[Node]]
     return texts, others
 
 
-def _json_type(schema: Schema, node: Node) -> str:
-    match schema.resolve(node):
-        case Choice(texts=(text, *_)):
-            value = json.loads(text)
-            names: dict[type, str] = {bool: "boolean", type(None): "null", list: "array", dict: "object"}
-            return names.get(type(value), "number")
-        case Members():
-            return "object"
-        case Items():
-            return "array"
-        case _:
-            return "number"
-
-
 def _texts(texts: tuple[str, ...]) -> str:
     return " | ".join(quote_text(text) for text in texts)
 
 
 def _string(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def fit_schema(schema: Schema, means: NotationLimits) -> Schema:
-    """Return a schema whose values can all be written; ``weakened`` lists the relaxed parts."""
-    fitting = _SchemaFitter(means)
-    definitions = {name: fitting.node(node, name) for name, node in schema.definitions.items()}
-    root = fitting.node(schema.root, "$")
-    if not fitting.weakened:
-        return schema
-    root, definitions = prune(root, definitions)
-    weakened = (*schema.weakened, *fitting.weakened)
-    return any_object(*weakened) if root == NOTHING else Schema(root, definitions, weakened)

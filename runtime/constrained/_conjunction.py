@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field, fields, frozen
 
 from runtime.constrained._disjoint import canonical
 
@@ -119,45 +119,22 @@ class Conjunction:
 
     def copy(self, alternatives: tuple[Alternatives, ...]) -> Conjunction:
         """Return a copy with these alternatives, which can be narrowed further."""
-        return evolve(
-            self,
-            values=None if self.values is None else dict(self.values),
-            properties=dict(self.properties),
-            required=dict(self.required),
-            patterned=dict(self.patterned),
-            sizes=dict(self.sizes),
-            patterns=dict(self.patterns),
-            formats=dict(self.formats),
-            counts=dict(self.counts),
-            kinds=dict(self.kinds),
-            alternatives=alternatives,
-            combined=True,
-        )
+        values = ((one.name, getattr(self, one.name)) for one in fields(Conjunction))
+        own: dict[str, Any] = {name: dict(value) for name, value in values if isinstance(value, dict)}
+        return evolve(self, **own, alternatives=alternatives, combined=True)
 
 
-class Findings(Protocol):
-    """Receives the problems of a schema, and the keywords that a grammar can't enforce."""
-
-    def refuse(self, path: str, problem: str) -> object: ...
-
-    def weaken(self, path: str, keyword: str, reason: str) -> None: ...
-
-
+@define
 class Narrowing:
     """Narrows a conjunction by one schema."""
 
-    def __init__(self, findings: Findings, into: Conjunction, path: str, *, top: bool) -> None:
-        self._findings = findings
-        self._into = into
-        self._path = path
-        self._top = top
-        """Whether it is the root schema, not one that it references or combines."""
-
-    def refuse(self, problem: str) -> None:
-        self._findings.refuse(self._path, problem)
-
-    def weaken(self, keyword: str, reason: str) -> None:
-        self._findings.weaken(self._path, keyword, reason)
+    refuse: Callable[[str], object]
+    """Receives a problem of the schema."""
+    weaken: Callable[[str, str], object]
+    """Receives a keyword that a grammar can't enforce, with the reason."""
+    _into: Conjunction
+    _top: bool
+    """Whether it is the root schema, not one that it references or combines."""
 
     def narrow(self, schema: dict[str, Any]) -> None:
         """Narrow by all keywords of a schema except ``$ref``, ``allOf`` and alternatives."""
@@ -167,8 +144,7 @@ class Narrowing:
                 into.kinds[kind] = None
         if "type" in schema:
             self._types(schema["type"])
-        if "enum" in schema or "const" in schema:
-            self._values(schema)
+        self._values(schema)
         self._object(schema)
         self._array(schema)
         self._text(schema)
@@ -204,10 +180,9 @@ class Narrowing:
 
     def _values(self, schema: dict[str, Any]) -> None:
         into = self._into
-        for keyword in ("enum", "const"):
-            if keyword not in schema:
-                continue
-            values = schema["enum"] if keyword == "enum" else [schema["const"]]
+        listed = [schema["enum"]] if "enum" in schema else []
+        listed += [[schema["const"]]] if "const" in schema else []
+        for values in listed:
             if not isinstance(values, list):
                 self.refuse("'enum' has to be a list of values")
                 continue
@@ -217,10 +192,8 @@ class Narrowing:
             for value in values:
                 text = json.dumps(value, ensure_ascii=False)
                 texts.setdefault(canonical(text), text)
-            if into.values is None:
-                into.values = texts
-            else:
-                into.values = {key: text for key, text in into.values.items() if key in texts}
+            known = texts if into.values is None else into.values
+            into.values = {key: text for key, text in known.items() if key in texts}
             into.impossible = into.impossible or not into.values
 
     # --------------------------------------------------------------------------------------------- objects and lists
@@ -304,11 +277,11 @@ class Narrowing:
                 self._edge(strict, exclusive, excluded=True)
         if schema.get("multipleOf") is None:
             return
-        step = _decimal(schema["multipleOf"])
+        step, given = _decimal(schema["multipleOf"]), show_value(schema["multipleOf"])
         if step is None or step <= 0:
-            self.refuse(f"'multipleOf' has to be a number above 0, not {show_value(schema['multipleOf'])}")
+            self.refuse(f"'multipleOf' has to be a number above 0, not {given}")
         elif step != step.to_integral_value():
-            self.weaken("multipleOf", f"whole numbers are held to, not {show_value(schema['multipleOf'])}")
+            self.weaken("multipleOf", f"whole numbers are held to, not {given}")
         else:
             into.step = math.lcm(into.step or 1, int(step))
 
@@ -323,9 +296,8 @@ class Narrowing:
         if "inimum" in keyword:
             into.low = bound if into.low is None else max(into.low, bound, key=lambda one: (one.value, one.excluded))
         else:
-            into.high = (
-                bound if into.high is None else min(into.high, bound, key=lambda one: (one.value, not one.excluded))
-            )
+            known = bound if into.high is None else into.high
+            into.high = min(known, bound, key=lambda one: (one.value, not one.excluded))
 
 
 def _decimal(value: Any) -> Decimal | None:

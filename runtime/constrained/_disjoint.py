@@ -114,14 +114,7 @@ def types_of_value(value: Any) -> set[str]:
 
 
 def types_of_node(node: Node) -> set[str]:
-    match node:
-        case Choice(texts=texts):
-            return set().union(*(types_of_value(json.loads(text)) for text in texts))
-        case Text():
-            return {"string"}
-        case Number():
-            return {"integer", "number"}
-        case Items():
-            return {"array"}
-        case _:
-            return {"object"}
+    if isinstance(node, Choice):
+        return set().union(*(types_of_value(json.loads(text)) for text in node.texts))
+    kinds: dict[type, set[str]] = {Text: {"string"}, Number: {"integer", "number"}, Items: {"array"}}
+    return kinds.get(type(node), {"object"})

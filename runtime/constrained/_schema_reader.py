@@ -15,8 +15,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
+from urllib.parse import unquote
 
 from attrs import evolve
 
@@ -31,9 +34,7 @@ from runtime.constrained._conjunction import (
     show_value,
 )
 from runtime.constrained._disjoint import are_disjoint, trim_members, types_of_value
-from runtime.constrained._numbers import integer_range, pattern_of
-from runtime.constrained._pattern_check import text_verdict
-from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern
+from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern, integer_range, pattern_of, text_verdict
 from runtime.constrained.nodes import (
     NOTHING,
     Anything,
@@ -49,13 +50,8 @@ from runtime.constrained.nodes import (
     Weakened,
 )
 
-READ = (
-    frozenset().union(*HELD.values())
-    | LATER.keys()
-    | frozenset(
-        {"type", "enum", "const", "format", "anyOf", "oneOf", "allOf", "$ref", "then", "else", "additionalItems"}
-    )
-)
+OTHERS = ("type", "enum", "const", "format", "anyOf", "oneOf", "allOf", "$ref", "then", "else", "additionalItems")
+READ = frozenset(OTHERS).union(LATER, *HELD.values())
 """The keywords that restrict values. All others are annotations."""
 
 SINGLE = {"boolean": Choice(("true", "false")), "null": Choice(("null",))}
@@ -93,8 +89,8 @@ class SchemaReader:
         self.definitions: dict[str, Node] = {}
         self._root = root
         self._weakened: dict[tuple[str, str], Weakened] = {}
-        self._waiting: list[tuple[str, Any, str]] = []
-        """Unread definitions: name, schema, path."""
+        self._waiting: list[tuple[str, Any]] = []
+        """Unread definitions: name, which is also the path, and schema."""
         self._exclusive: list[tuple[Alternatives, tuple[Node, ...]]] = []
         self._combined: dict[str, str] = {}
         """The names of definitions that combine several schemas, by the JSON text of these."""
@@ -128,8 +124,8 @@ class SchemaReader:
         """
         root = self.read(self._root, "$")
         while self._waiting:
-            name, schema, path = self._waiting.pop()
-            self.definitions[name] = self.read(schema, path)
+            name, schema = self._waiting.pop()
+            self.definitions[name] = self.read(schema, name)
         for alternatives, nodes in self._exclusive:
             if not are_disjoint(nodes, self.definitions):
                 self.weaken(alternatives.path, "oneOf", "two of its options can hold together; use anyOf")
@@ -145,7 +141,14 @@ class SchemaReader:
             return self.refuse(path, f"a schema is an object, not {show_value(schema)}")
         keywords = self._without_annotations(schema)
         if keywords.keys() == {"$ref"}:
-            return self._reference(keywords["$ref"], path)
+            pointer = keywords["$ref"]
+            found = self._target(pointer, path)
+            if found is ABSENT:
+                return Anything()
+            if pointer not in self.definitions:
+                self.definitions[pointer] = Anything()  # until it is read
+                self._waiting.append((pointer, found))
+            return Reference(pointer)
         if "allOf" in keywords or "$ref" in keywords:
             parts = keywords.get("allOf")
             if keywords.keys() == {"allOf"} and isinstance(parts, list) and len(parts) == 1:
@@ -171,51 +174,24 @@ class SchemaReader:
 
     # ------------------------------------------------------------------------------------------------- combinations
 
-    def _reference(self, pointer: Any, path: str) -> Node:
-        found = self._target(pointer, path)
-        if found is ABSENT:
-            return Anything()
-        if pointer not in self.definitions:
-            self.definitions[pointer] = Anything()  # until it is read
-            self._waiting.append((pointer, found, pointer))
-        return Reference(pointer)
-
     def _target(self, pointer: Any, path: str) -> Any:
         seen: set[str] = set()
-        while True:
-            if not isinstance(pointer, str):
-                self.refuse(path, f"'$ref' has to be a text, not {show_value(pointer)}")
-                return ABSENT
-            if pointer in seen:
-                self.refuse(path, f"'$ref' leads in a circle: {pointer}")
-                return ABSENT
+        while isinstance(pointer, str) and pointer not in seen:
             seen.add(pointer)
-            found = self._place(pointer, path)
+            if not pointer.startswith("#"):
+                told = f"it has to lead to a place in the schema, such as '#/$defs/X', not {pointer!r}"
+                self.weaken(path, "$ref", told)
+                return ABSENT
+            found = _find_place(self._root, pointer)
+            if found is ABSENT:
+                self.refuse(path, f"'$ref' leads nowhere: {pointer}")
             keywords = self._without_annotations(found) if isinstance(found, dict) else {}
             if keywords.keys() != {"$ref"}:
                 return found
             pointer = keywords["$ref"]
-
-    def _place(self, pointer: str, path: str) -> Any:
-        if pointer.startswith("#") and pointer[1:2] not in ("", "/"):
-            found = _find_anchor(self._root, pointer[1:])
-            if found is ABSENT:
-                self.refuse(path, f"'$ref' leads nowhere: {pointer}")
-            return found
-        if not pointer.startswith("#"):
-            self.weaken(path, "$ref", f"it has to lead to a place in the schema, such as '#/$defs/X', not {pointer!r}")
-            return ABSENT
-        found = self._root
-        for step in pointer.split("/")[1:]:
-            step = _unescape_step(step)
-            if isinstance(found, dict) and step in found:
-                found = found[step]
-            elif isinstance(found, list) and re.fullmatch("[0-9]{1,6}", step) and int(step) < len(found):
-                found = found[int(step)]
-            else:
-                self.refuse(path, f"'$ref' leads nowhere: {pointer}")
-                return ABSENT
-        return found
+        circle, no_text = f"leads in a circle: {pointer}", f"has to be a text, not {show_value(pointer)}"
+        self.refuse(path, f"'$ref' {circle if isinstance(pointer, str) else no_text}")
+        return ABSENT
 
     def _conjunction_of(self, keywords: dict[str, Any], path: str) -> Node:
         known = Conjunction(path)
@@ -237,30 +213,24 @@ class SchemaReader:
             return
         keywords = self._without_annotations(schema)
         known.given = known.given or bool(keywords.keys() - {"anyOf", "oneOf", "allOf", "$ref"})
-        Narrowing(self, known, path, top=top).narrow(keywords)
-        if "$ref" in keywords:
-            pointer = keywords["$ref"]
-            found = self._target(pointer, path)
-            if found is ABSENT:  # refused, also where it is no text
-                pass
-            elif pointer in through:
-                self.weaken(path, "$ref", "it leads back to the schema that it is a part of")
-            else:
-                self._narrow(known, found, pointer, through | {pointer})
-        if "allOf" in keywords:
-            parts = keywords["allOf"]
-            if not isinstance(parts, list) or not parts:
-                self.refuse(path, "'allOf' has to be a list of schemas")
-            else:
-                for index, part in enumerate(parts):
+        Narrowing(partial(self.refuse, path), partial(self.weaken, path), known, top).narrow(keywords)
+        pointer = keywords.get("$ref", "")
+        found = self._target(pointer, path) if "$ref" in keywords else ABSENT
+        if found is not ABSENT and pointer in through:
+            self.weaken(path, "$ref", "it leads back to the schema that it is a part of")
+        elif found is not ABSENT:
+            self._narrow(known, found, pointer, through | {pointer})
+        for keyword in ("allOf", "anyOf", "oneOf"):
+            schemas = keywords.get(keyword, ABSENT)
+            if schemas is ABSENT:
+                continue
+            if not isinstance(schemas, list) or not schemas:
+                self.refuse(path, f"{keyword!r} has to be a list of schemas")
+            elif keyword == "allOf":
+                for index, part in enumerate(schemas):
                     self._narrow(known, part, f"{path}.allOf[{index}]", through)
-        for keyword in ("anyOf", "oneOf"):
-            if keyword in keywords:
-                options = keywords[keyword]
-                if not isinstance(options, list) or not options:
-                    self.refuse(path, f"{keyword!r} has to be a list of schemas")
-                else:
-                    known.alternatives += (Alternatives(keyword, path, tuple(options)),)
+            else:
+                known.alternatives += (Alternatives(keyword, path, tuple(schemas)),)
 
     def _node(self, known: Conjunction) -> Node:
         if known.impossible:
@@ -269,11 +239,8 @@ class SchemaReader:
             return self._options(known)
         if known.values is not None:
             return self._choice(known)
-        kinds = known.kinds if known.types is None else known.types
-        nodes = tuple(self._of_kind(kind, known) for kind in kinds)
-        if not nodes:
-            return Anything()
-        return nodes[0] if len(nodes) == 1 else Either(nodes)
+        nodes = [self._of_kind(kind, known) for kind in (known.kinds if known.types is None else known.types)]
+        return _one_of(nodes) if nodes else Anything()
 
     def _options(self, known: Conjunction) -> Node:
         one, others = known.alternatives[0], known.alternatives[1:]
@@ -290,7 +257,7 @@ class SchemaReader:
             nodes = list(exclusive)
         elif one.keyword == "oneOf":
             self._exclusive.append((one, tuple(node for node in nodes if node != NOTHING)))
-        return nodes[0] if len(nodes) == 1 else Either(tuple(nodes))
+        return _one_of(nodes)
 
     # -------------------------------------------------------------------------------------------------------- values
 
@@ -331,17 +298,10 @@ class SchemaReader:
         return above and below and (known.step is None or (number == int(number) and int(number) % known.step == 0))
 
     def _of_kind(self, kind: str, known: Conjunction) -> Node:
-        match kind:
-            case "object":
-                return self._object(known)
-            case "array":
-                return self._array(known)
-            case "string":
-                return self._text(known)
-            case "number" | "integer":
-                return self._number(known, whole=kind == "integer")
-            case _:
-                return SINGLE[kind]
+        if kind in ("number", "integer"):
+            return self._number(known, whole=kind == "integer")
+        readers = {"object": self._object, "array": self._array, "string": self._text}
+        return readers[kind](known) if kind in readers else SINGLE[kind]
 
     def _object(self, known: Conjunction) -> Node:
         path = known.path
@@ -354,7 +314,7 @@ class SchemaReader:
             others = [self.read(one, f"{path}.patternProperties.{name}") for name, one in known.patterned.items()]
             if known.additional is not ABSENT and known.additional is not False:
                 others.append(self.read(known.additional, f"{path}.additionalProperties"))
-            rest = others[0] if len(others) == 1 else Either(tuple(others))
+            rest = _one_of(others)
         elif additional is not False:
             rest = self.read(additional, f"{path}.additionalProperties")
         members = [
@@ -364,11 +324,10 @@ class SchemaReader:
         others_may = known.additional is ABSENT and not known.closed
         unnamed = rest if rest is not None else Anything() if others_may else NOTHING
         members += [Member(name, unnamed, True) for name in known.required if name not in known.properties]
-        untyped = known.types is None
         for member in members:
             if member.required and member.node == NOTHING:
                 self._none(known, "required", f"{member.name!r} is required and can't be there")
-        return self._require_members(Members(tuple(members), rest, untyped), known)
+        return self._require_members(Members(tuple(members), rest, known.types is None), known)
 
     def _require_members(self, node: Members, known: Conjunction) -> Node:
         """Return the object with at least its minimum number of members."""
@@ -386,11 +345,8 @@ class SchemaReader:
         if fewest != 1 or node.rest is not None or len(node.members) > MOST_OF_A_KIND:
             self.weaken(known.path, "minProperties", LATER["minProperties"])
             return node
-        options = []
-        for index, member in enumerate(node.members):
-            first = Member(member.name, member.node, True)
-            options.append(Members((first, *node.members[index + 1 :]), None, node.untyped))
-        return options[0] if len(options) == 1 else Either(tuple(options))
+        firsts = [evolve(member, required=True) for member in node.members]
+        return _one_of([evolve(node, members=(one, *node.members[at:])) for at, one in enumerate(firsts, 1)])
 
     def _array(self, known: Conjunction) -> Node:
         path, sizes = known.path, known.sizes
@@ -418,20 +374,18 @@ class SchemaReader:
             else:
                 patterns.append(pattern)
         plain = _text_of(patterns, shortest, longest, known)
-        verdict = text_verdict(plain) if patterns else "fits"
+        verdict, told = text_verdict(plain) if patterns else "fits", show_value(" and ".join(patterns))
         if verdict == "empty":
             lengths = " of these lengths" if shortest or longest is not None else ""
-            return self._none(known, "pattern", f"no text{lengths} fits {show_value(' and '.join(patterns))}")
+            return self._none(known, "pattern", f"no text{lengths} fits {told}")
         if verdict != "fits" and (shortest or longest is not None):
             any_size = _text_of(patterns, 0, None, known)
             if text_verdict(any_size) == "fits":
                 for keyword in sizes.keys() & {"minLength", "maxLength"}:
-                    self.weaken(
-                        path, keyword, f"beside {show_value(' and '.join(patterns))} it is too complex for the engine"
-                    )
+                    self.weaken(path, keyword, f"beside {told} it is too complex for the engine")
                 plain, shortest, longest, verdict = any_size, 0, None, "fits"
         if verdict != "fits":
-            self.weaken(path, "pattern", f"the engine finds it too complex: {show_value(' and '.join(patterns))}")
+            self.weaken(path, "pattern", f"the engine finds it too complex: {told}")
             plain, patterns = _text_of([], shortest, longest, known), []
         formats = [f"^(?:{FORMATS[shape]})$" for shape in known.formats if shape in FORMATS]
         if not formats:
@@ -449,15 +403,11 @@ class SchemaReader:
             self.weaken(known.path, "multipleOf", f"steps of up to {LARGEST_STEP} are held to")
             known.step = 1
         low, high = known.low, known.high
-        if (
-            low is not None
-            and high is not None
-            and (low.value > high.value or (low.value == high.value and (low.excluded or high.excluded)))
-        ):
+        if low is not None and high is not None and (low.value, low.excluded or high.excluded) > (high.value, False):
             return self._none(known, "minimum", "no number lies in this range")
-        if (low is not None and low.value > LARGEST) or (high is not None and high.value < -LARGEST):
-            keyword = "minimum" if low is not None and low.value > LARGEST else "maximum"
-            self.weaken(known.path, keyword, "numbers have at most 18 digits")
+        too_large = low is not None and low.value > LARGEST
+        if too_large or (high is not None and high.value < -LARGEST):
+            self.weaken(known.path, "minimum" if too_large else "maximum", "numbers have at most 18 digits")
             low = high = None
         node = _number_of(low, high, known, whole=whole)
         if integer_range(node) if whole else pattern_of(node):
@@ -486,6 +436,25 @@ def _number_of(low: Bound | None, high: Bound | None, known: Conjunction, *, who
     )
 
 
+def _one_of(nodes: Sequence[Node]) -> Node:
+    return nodes[0] if len(nodes) == 1 else Either(tuple(nodes))
+
+
+def _find_place(root: Any, pointer: str) -> Any:
+    """Return the schema that a reference leads to; ``ABSENT`` if there is none."""
+    if pointer[1:2] not in ("", "/"):
+        return _find_anchor(root, pointer[1:])
+    for step in pointer.split("/")[1:]:
+        step = unquote(step).replace("~1", "/").replace("~0", "~")
+        if isinstance(root, dict) and step in root:
+            root = root[step]
+        elif isinstance(root, list) and re.fullmatch("[0-9]{1,6}", step) and int(step) < len(root):
+            root = root[int(step)]
+        else:
+            return ABSENT
+    return root
+
+
 def _find_anchor(root: Any, name: str) -> Any:
     """Return the schema with this ``$anchor``, or this ``$id`` as in drafts 6 and 7; ``ABSENT`` if not found."""
     waiting = [root]
@@ -498,9 +467,3 @@ def _find_anchor(root: Any, name: str) -> Any:
         elif isinstance(one, list):
             waiting += reversed(one)
     return ABSENT
-
-
-def _unescape_step(step: str) -> str:
-    from urllib.parse import unquote
-
-    return unquote(step).replace("~1", "/").replace("~0", "~")

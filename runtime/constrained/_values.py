@@ -19,9 +19,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
-from runtime.constrained._numbers import pattern_of
-from runtime.constrained._pattern_check import alive, text_schema, text_verdict
-from runtime.constrained._patterns import anchor_pattern, literal
+from runtime.constrained._patterns import alive, anchor_pattern, literal, pattern_of, text_schema, text_verdict
 from runtime.constrained.nodes import (
     Anything,
     Choice,
@@ -45,6 +43,7 @@ JSON_KEY = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\bfnrt])*"'
 PLAIN_LETTER = f'[^"\\\\{CONTROL}]*'
 """Text that needs no escape in JSON."""
 PYTHON_LETTER = f"[^'\\\\{CONTROL}]"
+NO_TEXT = '""'
 WORD = "[A-Za-z_][A-Za-z0-9_]{0,40}"
 BARE_KEY = r"[^\s\[\](){},:=\"'<>|\\]+"
 """Keys that the parser reads without quotes."""
@@ -101,7 +100,7 @@ class ValueWriter:
             case Items():
                 return self._items(node)
             case Members():
-                return self._members(node)
+                return self.rules.rule(f'"{{" {self.members(node, bare=self.notation.bare_keys)} "}}"')
             case Either(options=options):
                 return self.rules.rule(" | ".join(dict.fromkeys(self.value(option) for option in options)))
             case Reference(pointer=pointer):
@@ -117,11 +116,9 @@ class ValueWriter:
         """
         sign = sign or self._colon
         writers = [(f"{self._key(one.name, bare)} {sign} {self.value(one.node)}", one) for one in node.members]
-        rest = ""
+        first = following = ""  # what may come from here on: as the first member, and behind one
         if node.rest is not None:
             rest = self.rules.rule(f"{self._other_key(node, bare)} {sign} {self.value(node.rest)}")
-        first = following = ""  # what may come from here on: as the first member, and behind one
-        if rest:
             first = self.rules.rule(f"({rest} ({self._comma} {rest})*)?")
             following = self.rules.rule(f"({self._comma} {rest})*")
         for written, member in reversed(writers):
@@ -130,9 +127,8 @@ class ValueWriter:
             if member.required:
                 first, following = self.rules.rule(behind), self.rules.rule(f"{self._comma} {behind}")
             else:
-                otherwise_first, otherwise = first or '""', following or '""'
-                first = self.rules.rule(f"{behind} | {otherwise_first}")
-                following = self.rules.rule(f"{self._comma} {behind} | {otherwise}")
+                first = self.rules.rule(f"{behind} | {first or NO_TEXT}")
+                following = self.rules.rule(f"{self._comma} {behind} | {following or NO_TEXT}")
         return first
 
     # ------------------------------------------------------------------------------------------------ single values
@@ -144,15 +140,15 @@ class ValueWriter:
             end = without((notation.end,))
             if free:
                 return self.rules.terminal(regex(JSON_STRING) + end)
-            if notation.end and text_verdict(holding(node, notation.end)) != "empty":
+            with_end = evolve(node, also=(*node.also, literal(notation.end)))
+            if notation.end and text_verdict(with_end) != "empty":
                 body = f'"\\"" ({raw_text(node, PLAIN_LETTER)}{end}) "\\""'
                 return self.rules.terminal(body if alive(body) else regex(JSON_STRING) + end)
             return self.rules.rule(f"%json {json.dumps(text_schema(node))}")
         quote = self.rules.marker(notation.quote)
         letter = PYTHON_LETTER if notation.escapes == "python" else "(?s:.)"
-        if free:
-            inside = f"(?:{letter}|\\\\[\\\\'\"nt])*" if notation.escapes == "python" else f"{letter}*"
-            content = regex(inside)
+        if free and notation.escapes == "python":
+            content = regex(f"(?:{letter}|\\\\[\\\\'\"nt])*")
         else:
             content = raw_text(node, f"{letter}*")
         if notation.escapes == "none":
@@ -172,21 +168,14 @@ class ValueWriter:
 
     def _anything(self, depth: int) -> str:
         notation = self.notation
-        scalars = [self._text(Text()), self._number(Number(whole=False))]
-        scalars += [quote_text(text) for text in (notation.true, notation.false, notation.null)]
-        if depth == 0:
-            return self.rules.rule(" | ".join(scalars))
-        inner = self._anything(depth - 1)
-        pair = f"{self._other_key(Members(), notation.bare_keys)} {self._colon} {inner}"
-        return self.rules.rule(
-            " | ".join(
-                (
-                    *scalars,
-                    f'"[" ({inner} ({self._comma} {inner})*)? "]"',
-                    f'"{{" ({pair} ({self._comma} {pair})*)? "}}"',
-                )
-            )
-        )
+        options = [self._text(Text()), self._number(Number(whole=False))]
+        options += [quote_text(text) for text in (notation.true, notation.false, notation.null)]
+        if depth > 0:
+            inner = self._anything(depth - 1)
+            pair = f"{self._other_key(Members(), notation.bare_keys)} {self._colon} {inner}"
+            options.append(f'"[" ({inner} ({self._comma} {inner})*)? "]"')
+            options.append(f'"{{" ({pair} ({self._comma} {pair})*)? "}}"')
+        return self.rules.rule(" | ".join(options))
 
     def _write_value(self, value: Any) -> str:
         notation = self.notation
@@ -198,10 +187,8 @@ class ValueWriter:
             case list():
                 return " ".join(['"["', f" {self._comma} ".join(map(self._write_value, value)), '"]"'])
             case dict():
-                pairs = (
-                    f"{self._key(key, notation.bare_keys)} {self._colon} {self._write_value(one)}"
-                    for key, one in value.items()
-                )
+                written = ((self._key(key, notation.bare_keys), self._write_value(one)) for key, one in value.items())
+                pairs = (f"{key} {self._colon} {one}" for key, one in written)
                 return " ".join(['"{"', f" {self._comma} ".join(pairs), '"}"'])
             case _:
                 return quote_text(json.dumps(value))
@@ -220,19 +207,15 @@ class ValueWriter:
 
     # ---------------------------------------------------------------------------------------------------- containers
 
-    def _members(self, node: Members) -> str:
-        return self.rules.rule(f'"{{" {self.members(node, bare=self.notation.bare_keys)} "}}"')
-
     def _key(self, name: str, bare: bool) -> str:
         return quote_text(name) if bare and re.fullmatch(BARE_KEY, name) else self._string(name)
 
     def _other_key(self, node: Members, bare: bool) -> str:
-        known = [member.name for member in node.members]
-        if self.notation.escapes == "json":
-            known = [json.dumps(name, ensure_ascii=False) for name in known]
-        excluded = "|".join(literal(name) for name in known)
+        as_json = self.notation.escapes == "json"
+        known = (json.dumps(one.name, ensure_ascii=False) if as_json else one.name for one in node.members)
+        excluded = "|".join(map(literal, known))
         unknown = f" & ~{regex(excluded)}" if excluded else ""
-        if self.notation.escapes == "json":
+        if as_json:
             return self.rules.terminal(regex(JSON_KEY) + unknown + without((self.notation.end,)))
         word, quote = self.rules.terminal(regex(WORD) + unknown), self.rules.marker(self.notation.quote)
         return word if bare else self.rules.rule(f"{quote} {word} {quote}")
@@ -249,28 +232,22 @@ class ValueWriter:
         return self.rules.rule(f'"[" {tail} "]"')
 
     def _more(self, item: str, before: int, fewest: int, most: int | None) -> str:
-        low = max(0, fewest - before)
+        there = max(before, 1)
+        more = _repeat(f"{self._comma} {item}", max(0, fewest - there), None if most is None else most - there)
         if before:
-            return self.rules.rule(_repeat(f"{self._comma} {item}", low, None if most is None else most - before))
-        more = _repeat(f"{self._comma} {item}", max(0, low - 1), None if most is None else most - 1)
+            return self.rules.rule(more)
         several = self.rules.rule(f"{item} {more}")
-        return several if low else self.rules.rule(f'{several} | ""')
+        return several if fewest else self.rules.rule(f'{several} | ""')
 
     def _definition(self, pointer: str) -> str:
         if pointer not in self._defined:
             self._defined[pointer] = self.rules.reserve()
             self._waiting.append(pointer)
             if len(self._waiting) == 1:  # else whoever put the first one there goes on with this one: no recursion
-                while self._waiting:
-                    self.rules.define(
-                        self._defined[self._waiting[0]], self.value(self.schema.definitions[self._waiting[0]])
-                    )
-                    del self._waiting[0]
+                for one in self._waiting:  # which grows meanwhile
+                    self.rules.define(self._defined[one], self.value(self.schema.definitions[one]))
+                self._waiting.clear()
         return self._defined[pointer]
-
-
-def holding(node: Text, text: str) -> Text:
-    return evolve(node, also=(*node.also, literal(text)))
 
 
 def _repeat(body: str, fewest: int, most: int | None) -> str:

@@ -14,11 +14,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from attrs import define, field
+
 from cognition.parsing import ParameterMarkers
 from cognition.parsing.nested_elements import leaf
 from cognition.parsing.typed_values import ITEM, type_at
 from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
-from runtime.constrained._pattern_check import alive
+from runtime.constrained._patterns import alive
 from runtime.constrained._values import DEEPEST, ValueWriter, raw_text
 from runtime.constrained.nodes import (
     Anything,
@@ -63,6 +65,7 @@ def no_other(types: frozenset[str], *, any_: bool = False) -> str:
     return f" & ~{regex(BLANK + '(?:' + '|'.join(patterns) + ')' + BLANK)}" if patterns else ""
 
 
+@define
 class ElementWriter:
     """Writes the rules for the arguments of one tool.
 
@@ -74,23 +77,14 @@ class ElementWriter:
         stops: texts that always end a call.
     """
 
-    def __init__(
-        self,
-        rules: Rules,
-        schema: Schema,
-        types: Mapping[str, frozenset[str]],
-        markers: ParameterMarkers,
-        stops: tuple[str, ...],
-    ) -> None:
-        self.rules = rules
-        self._schema = schema
-        self._types = types
-        self._markers = markers
-        self._stops = stops
-        self._values = ValueWriter(rules, schema)
-        self._within: list[str] = []
-        """The references being followed, outermost first."""
-        self._written = 0
+    rules: Rules
+    _schema: Schema
+    _types: Mapping[str, frozenset[str]]
+    _markers: ParameterMarkers
+    _stops: tuple[str, ...]
+    _within: list[str] = field(factory=list, init=False)
+    """The references being followed, outermost first."""
+    _written: int = field(default=0, init=False)
 
     def element(self, key: str, node: Node, path: str) -> str:
         """Return the rule for a value with its tags; UNWRITABLE if it can't be written."""
@@ -119,22 +113,18 @@ class ElementWriter:
             case Choice(texts=texts):
                 values = [json.loads(text) for text in texts]
                 written = [value if isinstance(value, str) else json.dumps(value) for value in values]
-                pairs = zip(values, written, strict=True)
-                kept = [
-                    text
-                    for value, text in pairs
-                    if not any(one in text for one in own)
-                    and json.dumps(leaf(text, types, nested=nested)) == json.dumps(value)
-                ]
+                pairs = zip(written, map(json.dumps, values), strict=True)
+                same = (text for text, value in pairs if json.dumps(leaf(text, types, nested=nested)) == value)
+                kept = (text for text in same if not any(one in text for one in own))
                 return [f"{quote_text(text)} {close}" if text else close for text in kept]
             case Number():
                 known = types & {"number", "integer"} or (nested and not types)
-                return [f"{self._values.value(node)} {close}"] if known else []
-            case Members():
-                inner = self._members(node, path, types)
-                return [] if inner is None else [f"{inner} {close}"]
-            case Items():
-                inner = self._items(node, path, types)
+                return [f"{ValueWriter(self.rules, self._schema).value(node)} {close}"] if known else []
+            case Members() | Items():
+                if isinstance(node, Members):
+                    inner = self._members(node, path, types)
+                else:
+                    inner = self._items(node, path, types)
                 return [] if inner is None else [f"{inner} {close}"]
             case Either(options=options):
                 return [one for option in options for one in self._options(option, path, closing)]
@@ -153,10 +143,8 @@ class ElementWriter:
             return None  # would be read as a list
         parts: list[tuple[str, bool]] = []
         for member in node.members:
-            if not readable(member.name, ("/", *self._stops), self._markers):
-                one = UNWRITABLE
-            else:
-                one = self.element(member.name, member.node, f"{path}/{member.name}")
+            fine = readable(member.name, ("/", *self._stops), self._markers)
+            one = self.element(member.name, member.node, f"{path}/{member.name}") if fine else UNWRITABLE
             if one:
                 parts.append((one, member.required))
             elif member.required:

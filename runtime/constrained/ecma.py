@@ -11,7 +11,7 @@ import re
 import unicodedata
 from functools import cache
 
-from attrs import field, frozen
+from attrs import frozen
 
 LAST = 0x10FFFF
 DEEPEST = 60
@@ -129,6 +129,8 @@ LONG_NAMES = {
 }
 COUNT = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 NAME = re.compile(r"<([\w$]+)>")
+GROUP_OR_LITERAL = re.compile(r"\\.|\[(?:\\.|[^\]\\])*|\(\?<(?P<name>[\w$]+)>|\((?!\?)", re.DOTALL)
+"""A capturing group's beginning; or an escape or a class, where a bracket begins no group."""
 LARGEST_COUNT = 2**31 - 1
 """Texts are never longer, so larger counts are equivalent."""
 
@@ -155,7 +157,7 @@ class _Escape:
     """The text after a backslash: one character, or a class."""
 
     signs: CharacterSet
-    one: int | None = field(default=None)
+    one: int | None = None
 
 
 class _PatternParser:
@@ -165,8 +167,7 @@ class _PatternParser:
         self._count = 0
         self._open: list[int] = []
         """The numbers of the groups being read; 0 for non-capturing groups."""
-        self._all, named = _groups(pattern)
-        self._named = dict(named)
+        self._all, self._named = _groups(pattern)
 
     def whole(self) -> Disjunction:
         found = self._disjunction()
@@ -189,8 +190,7 @@ class _PatternParser:
     def _alternative(self) -> Alternative:
         items: list[Piece] = []
         while self._at < len(self._text) and self._text[self._at] not in "|)":
-            one = self._piece()
-            items.append(self._repetition(one))
+            items.append(self._repetition(self._piece()))
         return Alternative(tuple(items))
 
     def _repetition(self, one: Piece) -> Piece:
@@ -354,40 +354,25 @@ def _sign(code: int) -> CharacterSet:
 
 
 def _property(name: str, *, negated: bool) -> CharacterSet:
-    told = LONG_NAMES.get(name.rpartition("=")[2], name)
-    if name == "Any":
-        found: Ranges | None = ((0, LAST),)
-    elif name == "ASCII":
-        found = ((0, 127),)
-    else:
-        category = CATEGORY.fullmatch(told)
-        found = (category and of_category(category[1])) or None
-    if found is not None:
+    known: dict[str, Ranges] = {"Any": ((0, LAST),), "ASCII": ((0, 127),)}
+    category = CATEGORY.fullmatch(LONG_NAMES.get(name.rpartition("=")[2], name))
+    found = known.get(name) or (of_category(category[1]) if category else ())
+    if found:
         return CharacterSet(without(found) if negated else found)
     return CharacterSet((), (f"\\{'P' if negated else 'p'}{{{name}}}",))
 
 
-def _groups(pattern: str) -> tuple[int, list[tuple[str, int]]]:
+def _groups(pattern: str) -> tuple[int, dict[str, int]]:
     """Return the number of capturing groups, and the numbers of the named ones."""
-    named: list[tuple[str, int]] = []
-    count, inside, at = 0, False, 0
-    while at < len(pattern):
-        sign = pattern[at]
-        if sign == "\\":
-            at += 1
-        elif inside:
-            inside = sign != "]"
-        elif sign == "[":
-            inside = True
-        elif sign == "(":
-            name = NAME.match(pattern, at + 2) if pattern.startswith("(?<", at) else None
-            if name is not None or not pattern.startswith("(?", at):
-                count += 1
-            if name is not None:
-                if name[1] in dict(named):
-                    raise EcmaError(f"two groups are called {name[1]!r}")
-                named.append((name[1], count))
-        at += 1
+    named: dict[str, int] = {}
+    count = 0
+    for found in GROUP_OR_LITERAL.finditer(pattern):
+        name = found["name"]
+        if name in named:
+            raise EcmaError(f"two groups are called {name!r}")
+        count += found[0].startswith("(")
+        if name is not None:
+            named[name] = count
     return count, named
 
 

@@ -17,7 +17,6 @@ import json
 import logging
 import re
 from collections.abc import Callable
-from typing import Literal
 
 from attrs import define, field, frozen
 
@@ -30,7 +29,7 @@ from cognition.parsing.typed_values import ParameterTypes, types_of
 from runtime.constrained._object_keys import KeyWatch
 from runtime.constrained.masks import Matcher, TokenMasks
 from runtime.constrained.nodes import Anything, Schema
-from runtime.constrained.replies import Entry, call_grammar, reply_grammar
+from runtime.constrained.replies import Calls, Entry, call_grammar, reply_grammar
 from runtime.constrained.schema import read_checked, read_schema
 from runtime.constrained.tools import Tool, loosely, read_tools
 from runtime.errors import ConstraintError
@@ -55,11 +54,10 @@ class CallDetector:
         assert spec.calls is not None  # else there is nothing to watch for
         self._spec = spec
         self._calls = spec.calls
-        self._state = start(spec)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._inside = False
         """Whether the current call was reported."""
-        self._taken = self._looked = (self._state, self._decoder.getstate())
+        self._taken = self._looked = (start(spec), self._decoder.getstate())
         """The states of parser and decoder: ``_taken`` after the last token taken, ``_looked`` after the last token
         looked at.
         """
@@ -71,9 +69,9 @@ class CallDetector:
 
     def look(self, piece: bytes) -> CallStart | None:
         """Return the call or section that this token would begin, if any."""
-        self._decoder.setstate(self._taken[1])
+        before, decoded = self._taken
+        self._decoder.setstate(decoded)
         text = self._decoder.decode(piece)
-        before = self._state
         after, _ = advance(self._spec, before, text)
         self._looked = (after, self._decoder.getstate())
         phase = after.phase
@@ -96,8 +94,7 @@ class CallDetector:
     def take(self, *, known: bool) -> None:
         """Take the token looked at last. ``known``: a grammar constrains the call that the token began or is in."""
         self._taken = self._looked
-        self._state = self._looked[0]
-        inside = isinstance(self._state.phase, InSection | InCall)
+        inside = isinstance(self._taken[0].phase, InSection | InCall)
         self._inside = inside and (known or self._inside)
 
 
@@ -112,6 +109,7 @@ MOST_REFUSALS = 64
 """The most tokens refused in a row because no call can continue from them: half a marker, half a wrong word."""
 
 
+@define(eq=False)
 class Guide:
     """Decides which tokens may come next in a reply.
 
@@ -124,29 +122,22 @@ class Guide:
         checked: whether the result is checked later, so that the constraint may be dropped if the engine fails.
     """
 
-    def __init__(
-        self,
-        masks: TokenMasks,
-        grammar: Callable[[Entry], Matcher],
-        watch: CallDetector | None,
-        keys: KeyWatch,
-        *,
-        parallel: bool,
-        checked: bool = True,
-    ) -> None:
-        self._masks = masks
-        self._grammar = grammar
-        self._watch = watch
-        self._keys = keys
-        self._any_key = False
-        """Whether the grammar allows only duplicate keys here."""
-        self._parallel = parallel
-        self._matcher = grammar("section") if watch is None else None
-        self._checked = checked
-        self._over = False
-        self._let_go = False
-        """Whether the engine failed on a reply constrained from its first token."""
-        self._refused: set[int] = set()
+    _masks: TokenMasks
+    _grammar: Callable[[Entry], Matcher]
+    _watch: CallDetector | None
+    _keys: KeyWatch
+    _parallel: bool
+    _checked: bool = True
+    _any_key: bool = field(default=False, init=False)
+    """Whether the grammar allows only duplicate keys here."""
+    _matcher: Matcher | None = field(init=False)
+    _over: bool = field(default=False, init=False)
+    _let_go: bool = field(default=False, init=False)
+    """Whether the engine failed on a reply constrained from its first token."""
+    _refused: set[int] = field(factory=set, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._matcher = self._grammar("section") if self._watch is None else None
 
     def allowed_tokens(self) -> bytes | None:
         """Return one bit per token, lowest first; None if every token is allowed.
@@ -214,13 +205,11 @@ class Guide:
                 self._refused.add(token)
                 return False
             else:
-                LOG.warning(
-                    "a call that begins with %r is not constrained: no grammar goes on from there", found.text[:200]
-                )
+                told = "a call that begins with %r is not constrained: no grammar goes on from there"
+                LOG.warning(told, found.text[:200])
         self._watch.take(known=found is not None)
         self._refused.clear()
-        if self._matcher is not None:
-            self._finish()
+        self._finish()
         return True
 
     def _finish(self) -> None:
@@ -259,8 +248,7 @@ class GuideFactory:
             ConstraintError: this format can't satisfy the options.
             SchemaError: a tool's parameters are not a schema of an object, or the answer's schema can't be enforced.
         """
-        choice, parallel = options.tool_choice, options.parallel_calls
-        grammars = self._grammars(tools)
+        choice, answer, grammars = options.tool_choice, options.response_format, self._grammars(tools)
         read = grammars.read
         if choice not in ("auto", "none", "required"):
             read = tuple(tool for tool in read if tool.spec.name == choice)
@@ -271,34 +259,26 @@ class GuideFactory:
             why = "no tools are offered" if not read else "no grammar is known for calls in this model's format"
             raise ConstraintError(f"tool_choice is {choice!r}, and {why}")
         if forced:
-            return self._whole_reply_guide(
-                grammars, spec, read, calls="must", parallel=parallel, answer="", choice=choice
-            )
+            return self._whole_reply_guide(grammars, spec, read, options, "must")
         callable_ = choice == "auto" and bool(read) and known
-        if options.response_format or (choice == "none" and spec.calls is not None):
-            bare = spec.calls is not None and not (spec.calls.start or spec.calls.section_start)
-            if options.response_format and callable_ and bare and options.response_checked:
-                return self._watching_guide(grammars, spec, parallel)  # the check tells whether it was an answer
-            if options.response_format and callable_ and bare:
-                raise ConstraintError(
-                    "response_format beside tools: in this model's format a call can't be told from an answer in JSON; "
-                    "offer no tools, or set tool_choice='none'"
-                )
-            calls: Literal["may", "no"] = "may" if callable_ else "no"
-            answer, checked = options.response_format, options.response_checked
-            return self._whole_reply_guide(
-                grammars, spec, read, calls=calls, parallel=parallel, answer=answer, checked=checked
+        bare = spec.calls is not None and not (spec.calls.start or spec.calls.section_start)
+        if answer and callable_ and bare and not options.response_checked:
+            raise ConstraintError(
+                "response_format beside tools: in this model's format a call can't be told from an answer in JSON; "
+                "offer no tools, or set tool_choice='none'"
             )
-        return self._watching_guide(grammars, spec, parallel) if callable_ else None
-
-    def _watching_guide(self, grammars: _Grammars, spec: FormatSpec, parallel: bool) -> Guide:
-        """Return a guide for a reply that is free until a call begins."""
+        # A check tells whether a reply without markers was an answer.
+        if (answer and not (callable_ and bare)) or (choice == "none" and known):
+            return self._whole_reply_guide(grammars, spec, read, options, "may" if callable_ else "no")
+        if not callable_:
+            return None
+        parallel = options.parallel_calls
         return Guide(
             self._masks,
             lambda entry: self._begun_matcher(grammars, spec, entry, parallel),
             CallDetector(spec),
             KeyWatch(spec, grammars.types, whole=False),
-            parallel=parallel,
+            parallel,
         )
 
     def _grammars(self, tools: tuple[ToolSpec, ...]) -> _Grammars:
@@ -309,18 +289,11 @@ class GuideFactory:
         return found
 
     def _whole_reply_guide(
-        self,
-        grammars: _Grammars,
-        spec: FormatSpec,
-        tools: tuple[Tool, ...],
-        *,
-        calls: Literal["must", "may", "no"],
-        parallel: bool,
-        answer: str,
-        choice: str = "",
-        checked: bool = False,
+        self, grammars: _Grammars, spec: FormatSpec, tools: tuple[Tool, ...], options: GenerationOptions, calls: Calls
     ) -> Guide:
-        key: tuple[object, ...] = (spec, calls, parallel, answer, choice, checked)
+        parallel, answer = options.parallel_calls, "" if calls == "must" else options.response_format
+        checked = bool(answer) and options.response_checked
+        key: tuple[object, ...] = (spec, calls, parallel, answer, options.tool_choice, checked)
         if key not in grammars.texts:
             schema = json.loads(answer) if answer else None
 
@@ -334,14 +307,7 @@ class GuideFactory:
             grammars.texts[key] = self._compilable_grammar(tools, write)
         text = grammars.texts[key]
         keys = KeyWatch(spec, grammars.types, whole=True, may_call=calls != "no", may_answer=bool(answer))
-        return Guide(
-            self._masks,
-            lambda _: self._masks.matcher(text),
-            None,
-            keys,
-            parallel=parallel,
-            checked=checked or not answer,
-        )
+        return Guide(self._masks, lambda _: self._masks.matcher(text), None, keys, parallel, checked or not answer)
 
     def _begun_matcher(self, grammars: _Grammars, spec: FormatSpec, entry: Entry, parallel: bool) -> Matcher:
         key: tuple[object, ...] = (spec, entry, parallel)

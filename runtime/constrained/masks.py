@@ -1,4 +1,4 @@
-"""Token masks from grammars: which tokens of a vocabulary may come next. The only module that uses llguidance."""
+"""Token masks from grammars: which tokens of a vocabulary may come next."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from runtime.constrained._patterns import compile_grammar
 from runtime.constrained.replies import TokenFacts
 from runtime.errors import ConstraintError
 from runtime.protocol.backend import InferenceBackend
@@ -59,9 +60,8 @@ class Matcher:
 
     def _check(self) -> None:
         if self._native.is_error():
-            raise ConstraintError(
-                f"the grammar of the calls can't be followed: {_first_line(self._native.get_error())}"
-            )
+            told = _first_line(self._native.get_error())
+            raise ConstraintError(f"the grammar of the calls can't be followed: {told}")
 
 
 class TokenMasks:
@@ -76,7 +76,6 @@ class TokenMasks:
     def __init__(self, backend: InferenceBackend, markers: Iterable[str]) -> None:
         import llguidance
 
-        self._library = llguidance
         count = backend.vocabulary
         defined = {text: token for text, token in backend.special.defined.items() if text in set(markers)}
         special = {**defined, **backend.special.control}
@@ -87,9 +86,8 @@ class TokenMasks:
         self._beginning: dict[bytes, frozenset[int]] = {b"": frozenset()}
         self._tokenizer = llguidance.LLTokenizer(wrapper, n_vocab=count, eos_token=ends or None)
         self._compiled: OrderedDict[str, Any] = OrderedDict()
-        self.vocabulary: TokenFacts = TokenFacts(
-            special, frozenset(text for text, token in special.items() if token in ends)
-        )
+        end_texts = frozenset(text for text, token in special.items() if token in ends)
+        self.vocabulary: TokenFacts = TokenFacts(special, end_texts)
         marks = bytearray((count + 7) // 8)
         for token in ends:
             marks[token // 8] |= 1 << token % 8
@@ -105,9 +103,7 @@ class TokenMasks:
         """
         compiled = self._compiled.get(grammar)
         if compiled is None:
-            described = self._library.LLMatcher.grammar_from_lark(grammar)
-            limits = self._library.LLParserLimits(initial_lexer_fuel=FUEL)
-            compiled = self._library.LLMatcher(self._tokenizer, described, log_level=0, limits=limits)
+            compiled = compile_grammar(self._tokenizer, grammar, FUEL)
             if compiled.is_error():
                 raise ConstraintError(f"no grammar could be made for the tools: {_first_line(compiled.get_error())}")
             self._compiled[grammar] = compiled

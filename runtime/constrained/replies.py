@@ -18,6 +18,9 @@ from runtime.constrained.tools import Tool, read_tools
 Entry = Literal["section", "call", "named"]
 """The marker that the model wrote: of a section, of a single call, or the one before a name."""
 
+Calls = Literal["must", "may", "no"]
+"""Whether a reply must, may or must not be calls. With ``may``, the model may finish the name of an unknown tool."""
+
 BARE_CALL = '(?s:[\\[\\s]*)\\{\\s*"(?:name|type|id|arguments|parameters)"(?s:.*)'
 BARE_LIST = "\\s*\\[\\s*[^\\s\\[\\](){},:=]+\\s*\\((?s:.*)"
 """Patterns for replies that the parser reads as a call without markers, and as a list of such calls."""
@@ -49,7 +52,7 @@ def call_grammar(
     writer = CallWriter(rules, spec, tools, named=entry == "named", others=others)
     if entry == "section":
         return rules.text(writer.section(parallel=parallel))
-    return rules.text(writer.call() if parallel else writer.single())
+    return rules.text(writer.call(parallel=parallel))
 
 
 def reply_grammar(
@@ -57,7 +60,7 @@ def reply_grammar(
     tools: tuple[Tool, ...],
     vocabulary: TokenFacts,
     *,
-    calls: Literal["must", "may", "no"],
+    calls: Calls,
     parallel: bool = True,
     answer: Schema | None = None,
 ) -> str:
@@ -67,8 +70,7 @@ def reply_grammar(
         spec: the format, after the prompt.
         tools: the tools that may be called.
         vocabulary: the model's vocabulary.
-        calls: whether the reply must, may or must not be calls. With ``may``, the model may finish the name of an
-            unknown tool; with ``must``, it may not.
+        calls: whether it must, may or must not be calls.
         parallel: whether there may be several calls.
         answer: the schema of a reply that is not a call; None for free text.
     """
@@ -113,7 +115,7 @@ class _ReplyWriter:
             return lead
         end = f"{self.rules.until(regex('(?s:.*)'), reasoning.end)} {self._space} {self.rules.marker(prompted)}"
         if reasoning.opened:
-            return self.rules.rule(f"{end}")
+            return self.rules.rule(end)
         return self.rules.rule(f"{lead} ({self._opening(reasoning.start)} {end})?")
 
     def calls(self, tools: tuple[Tool, ...], parallel: bool, *, others: bool) -> str:
@@ -123,25 +125,24 @@ class _ReplyWriter:
         if calls.section_start:
             return self.rules.rule(f"{lead} {self._opening(calls.section_start)} {writer.section(parallel=parallel)}")
         if not calls.start:
-            return writer.single()
-        one = f"{writer.starts(self._opening)} {writer.call() if parallel else writer.single()}"
-        more = f"({writer._separator()} {writer.starts()} {writer.call()})*" if parallel else ""
+            return writer.call(parallel=False)
+        one = f"{writer.starts(self._opening)} {writer.call(parallel=parallel)}"
+        more = f"({writer.separator()} {writer.starts()} {writer.call()})*" if parallel else ""
         return self.rules.rule(f"{lead} {one} {more}")
 
     def text(self) -> str:
         """Return a text without calls; it may contain the format's dropped markers."""
         calls = self.spec.calls
+        starts = () if calls is None else (calls.section_start, calls.start, *calls.more_starts)
         excluded: tuple[str, ...] = ()
         pattern = regex("(?s:.*)")
         if calls is not None:
-            excluded = tuple(text for text in (calls.section_start, calls.start, *calls.more_starts) if text)
-            excluded = tuple(text for text in excluded if not self.rules.begins_special(text))
+            excluded = tuple(text for text in starts if text and not self.rules.begins_special(text))
             if not (calls.start or calls.section_start):
                 begins = BARE_LIST if calls.shape == "pythonic" else BARE_CALL
                 pattern += f" & ~{regex(('(?s:.*)' if calls.anywhere else '') + begins)}"
         text = self.rules.terminal(pattern + without(excluded))
         # Some markers begin one of a call: "<|start|>assistant" goes on with a channel, or with " to=".
-        starts = () if calls is None else (calls.section_start, calls.start, *calls.more_starts)
         dropped = [one for one in self.spec.dropped if not any(start.startswith(one) for start in starts)]
         markers = " | ".join(dict.fromkeys(self.rules.marker(marker) for marker in dropped))
         more = f"(({markers}) {text})*" if markers else ""
@@ -152,9 +153,8 @@ class _ReplyWriter:
 
     def answer(self, tree: Schema) -> str:
         value = ValueWriter(self.rules, tree).value(tree.root)
-        lead = (
-            self._dropped_marker().removesuffix("?") if self.spec.prompted else self._dropped_marker()
-        )  # the marker has begun
+        lead = self._dropped_marker()
+        lead = lead.removesuffix("?") if self.spec.prompted else lead  # the marker has begun
         return self.rules.rule(f"{lead} {self._space} {value} {self._dropped_marker(behind=True)}")
 
     def stop(self) -> str:

@@ -7,12 +7,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from itertools import chain, takewhile
 from typing import Any
 
+from attrs import evolve
+
 from cognition import ConfigError
-from runtime.constrained._pruning import prune
 from runtime.constrained._schema_reader import SchemaReader, TooLargeError
-from runtime.constrained.nodes import NOTHING, Anything, Members, Schema, Weakened
+from runtime.constrained.nodes import (
+    NOTHING,
+    Anything,
+    Choice,
+    Either,
+    Items,
+    Members,
+    Node,
+    Reference,
+    Schema,
+    Weakened,
+)
 
 DEEPEST_SCHEMA = 100
 """The most levels of brackets in a schema, since the reader is recursive."""
@@ -54,12 +68,8 @@ def read_schema(schema: Any, subject: str = "the schema") -> Schema:
         SchemaError: it is not valid, has parts that a grammar can't express, or allows no value; names every place.
     """
     tree, problems = _read(schema, subject)
-    problems = (*((one.path, f"{one.keyword!r} is not supported: {one.reason}") for one in tree.weakened), *problems)
-    if not problems and tree.root == NOTHING:
-        problems = (("$", "it lets no value through"),)
-    if problems:
-        raise SchemaError(problems, subject)
-    return tree
+    weakened = ((one.path, f"{one.keyword!r} is not supported: {one.reason}") for one in tree.weakened)
+    return _valid(tree, (*weakened, *problems), subject)
 
 
 def read_loosely(schema: Any, subject: str = "the schema") -> Schema:
@@ -82,13 +92,17 @@ def read_checked(schema: Any, subject: str = "the schema") -> Schema:
     Raises:
         SchemaError: it is not a JSON Schema, or allows no value; names every place.
     """
-    tree, problems = _read(schema, subject)
+    tree = _valid(*_read(schema, subject), subject)
+    given_up = any(one.keyword == WHOLE for one in tree.weakened)
+    return Schema(Anything(), {}, tree.weakened) if given_up else tree
+
+
+def _valid(tree: Schema, problems: tuple[tuple[str, str], ...], subject: str) -> Schema:
     if not problems and tree.root == NOTHING:
         problems = (("$", "it lets no value through"),)
     if problems:
         raise SchemaError(problems, subject)
-    given_up = any(one.keyword == WHOLE for one in tree.weakened)
-    return Schema(Anything(), {}, tree.weakened) if given_up else tree
+    return tree
 
 
 def any_object(*weakened: Weakened) -> Schema:
@@ -121,12 +135,8 @@ def look_over(schema: Any, subject: str) -> None:
         if depth > DEEPEST_SCHEMA:
             problem = f"the schema is nested too deeply, in more than {DEEPEST_SCHEMA} levels"
             raise SchemaError((("$", problem),), subject)
-        within: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                within += one.values()
-            elif isinstance(one, list):
-                within += one
+        groups = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        within = [*chain.from_iterable(groups)]
         if len(within) > MOST_TEXT:
             raise SchemaError((("$", f"the schema is too large: more than {MOST_TEXT} values"),), subject)
         level = within
@@ -137,3 +147,100 @@ def look_over(schema: Any, subject: str) -> None:
         raise SchemaError((("$", f"the schema is no JSON ({error})"),), subject) from None
     if len(text) > MOST_TEXT:
         raise SchemaError((("$", f"the schema is too large: {len(text)} characters of {MOST_TEXT}"),), subject)
+
+
+# ------------------------------------------------------------------------------------------------- impossible parts
+
+
+def prune(root: Node, definitions: Mapping[str, Node]) -> tuple[Node, dict[str, Node]]:
+    """Return the tree without impossible parts, so that a grammar can finish every value that it begins.
+
+    A member without possible values is removed. An object that requires it is impossible too, and so on upwards. A
+    schema that requires itself endlessly (a tree whose every node must have a child) has no value at all: its root is
+    ``NOTHING``.
+    """
+    possible: set[str] = set()
+    before = -1
+    while before < len(possible):
+        before = len(possible)
+        for name in reversed([*definitions]):  # what is referred to was read later: a long chain takes one round
+            if name not in possible and _can_be(definitions[name], possible):
+                possible.add(name)
+    kept = {name: node for name, node in definitions.items() if name in possible}
+    prune = _Pruner(kept)
+    return prune.node(root), {name: prune.node(node, name) for name, node in kept.items()}
+
+
+def _can_be(node: Node, possible: set[str]) -> bool:
+    """Return whether the node has a value, assuming that the ``possible`` references have one."""
+    match node:
+        case Choice(texts=texts):
+            return bool(texts)
+        case Either(options=options):
+            return any(_can_be(option, possible) for option in options)
+        case Members(members=members):
+            return all(_can_be(member.node, possible) for member in members if member.required)
+        case Items():
+            return _heads(node, possible) >= node.fewest or (
+                node.rest is not None and _heads(node, possible) == len(node.first) and _can_be(node.rest, possible)
+            )
+        case Reference(pointer=pointer):
+            return pointer in possible
+        case _:
+            return True
+
+
+def _heads(node: Items, possible: set[str]) -> int:
+    return len([*takewhile(lambda one: _can_be(one, possible), node.first)])
+
+
+class _Pruner:
+    def __init__(self, definitions: Mapping[str, Node]) -> None:
+        self._definitions = definitions
+        self._possible = set(definitions)
+
+    def node(self, node: Node, name: str = "") -> Node:
+        """Return the node without impossible parts; ``name`` is its pointer if it is a definition."""
+        if not self._can_be(node):
+            return NOTHING
+        match node:
+            case Either():
+                options = tuple(self.node(one) for one in self._options(node, name) if self._can_be(one))
+                return options[0] if len(options) == 1 else Either(options)
+            case Members(members=members, rest=rest):
+                kept = tuple(evolve(one, node=self.node(one.node)) for one in members if self._can_be(one.node))
+                return evolve(node, members=kept, rest=self._rest(rest))
+            case Items(first=first, rest=rest):
+                heads = _heads(node, self._possible)
+                more = None if heads < len(first) else self._rest(rest)
+                return evolve(node, first=tuple(map(self.node, first[:heads])), rest=more)
+            case _:
+                return node
+
+    def _can_be(self, node: Node) -> bool:
+        return _can_be(node, self._possible)
+
+    def _rest(self, node: Node | None) -> Node | None:
+        return self.node(node) if node is not None and self._can_be(node) else None
+
+    def _options(self, node: Either, name: str) -> tuple[Node, ...]:
+        """Return the options. If one refers back to the node, alternatives are flattened into their own options."""
+        leaves: dict[Node, None] = {}
+        seen: set[str] = set()
+        leads_back = False
+        waiting = list(reversed(node.options))
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, Either):
+                waiting += reversed(one.options)
+                continue
+            if isinstance(one, Reference):
+                known = one.pointer in seen
+                leads_back = leads_back or known or one.pointer == name
+                seen.add(one.pointer)
+                target = self._definitions.get(one.pointer)
+                if isinstance(target, Either | Reference):
+                    waiting += [] if known else [target]
+                    continue
+            leaves[one] = None
+        return tuple(leaves) if leads_back else node.options

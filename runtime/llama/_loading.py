@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 from collections import deque
@@ -141,11 +142,8 @@ def open_model(path: Path, options: LlamaOptions, on_progress: Callable[[float],
         return model
     if cancelled:
         raise LoadCancelledError(f"loading {path} was cancelled", spec=str(path))
-    raise ModelFileError(
-        f"llama.cpp can't load {path} ({reason()}); the file may be cut short or of a newer kind: fetch it again, or "
-        "update llama-cpp-python",
-        spec=str(path),
-    )
+    told = f"llama.cpp can't load {path} ({reason()}); the file may be cut short or of a newer kind"
+    raise ModelFileError(f"{told}: fetch it again, or update llama-cpp-python", spec=str(path))
 
 
 def _load_mode(options: LlamaOptions, default: int) -> int:
@@ -166,16 +164,11 @@ def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | N
     context = context_tokens or min(native.llama_model_n_ctx_train(model), DEFAULT_CONTEXT)
     recurrent = bool(native.llama_model_is_recurrent(model) or native.llama_model_is_hybrid(model))
     if options.cells is not None and options.cells < context:
-        raise ModelOptionsError(
-            f"LlamaOptions.cells={options.cells} has no room for one conversation of {context} tokens; allow more, or "
-            "set context_tokens lower",
-            spec=str(path),
-        )
+        told = f"LlamaOptions.cells={options.cells} has no room for one conversation of {context} tokens"
+        raise ModelOptionsError(f"{told}; allow more, or set context_tokens lower", spec=str(path))
     if recurrent and options.unified is False:
-        raise ModelOptionsError(
-            "LlamaOptions.unified=False is not for recurrent and hybrid models, such as this one; leave it out",
-            spec=str(path),
-        )
+        told = "LlamaOptions.unified=False is not for recurrent and hybrid models, such as this one"
+        raise ModelOptionsError(f"{told}; leave it out", spec=str(path))
     on_cpu = options.gpu_layers == 0 or not native.llama_supports_gpu_offload()
     separate = min(SEPARATE_BYTES, max(CACHE_BYTES, physical_memory() // 4)) if on_cpu else CACHE_BYTES
     room = int(separate // (context * _cell_bytes(model, options)))
@@ -195,9 +188,8 @@ def sizes(model: Any, path: Path, options: LlamaOptions, context_tokens: int | N
     types = options.key_type or usual, options.value_type or usual
     planned = Sizes(context, cells, sequences, recurrent, unified, flash, guesses, *types)
     if sequences > planned.batch:
-        raise ModelOptionsError(
-            f"LlamaOptions.sequences={sequences} are more than the {planned.batch} tokens of a batch", spec=str(path)
-        )
+        told = f"LlamaOptions.sequences={sequences} are more than the {planned.batch} tokens of a batch"
+        raise ModelOptionsError(told, spec=str(path))
     return planned
 
 
@@ -286,11 +278,8 @@ def _create_context(model: Any, params: Any, path: Path) -> Any:
     recent_errors.clear()
     context = native.llama_init_from_model(model, params)
     if not context:
-        raise ModelFileError(
-            f"llama.cpp can't make a cache of {params.n_ctx} tokens for {path} ({reason()}); "
-            "try a smaller context_tokens, or other options",
-            spec=str(path),
-        )
+        told = f"llama.cpp can't make a cache of {params.n_ctx} tokens for {path} ({reason()})"
+        raise ModelFileError(f"{told}; try a smaller context_tokens, or other options", spec=str(path))
     return context
 
 
@@ -328,11 +317,9 @@ def _add_adapters(model: Any, context: Any, adapters: tuple[Adapter, ...]) -> No
         recent_errors.clear()
         made: Any = native.llama_adapter_lora_init(model, os.fsencode(adapter.path))
         if not made:
-            raise ModelOptionsError(
-                f"llama.cpp can't load the adapter {adapter.path} ({reason()}); it has to be a LoRA adapter in a GGUF "
-                "file, made for this model",
-                spec=str(adapter.path),
-            )
+            told = f"llama.cpp can't load the adapter {adapter.path} ({reason()})"
+            needed = "it has to be a LoRA adapter in a GGUF file, made for this model"
+            raise ModelOptionsError(f"{told}; {needed}", spec=str(adapter.path))
         loaded[place] = made
     if native.llama_set_adapters_lora(context, loaded, len(adapters), scales):
         raise ModelOptionsError(f"llama.cpp can't apply the adapters ({reason()})", spec=str(adapters[0].path))
@@ -342,11 +329,9 @@ def physical_cores() -> int:
     """Return the number of physical cores: llama.cpp gets slower with hyper-threads. Falls back to Python's count."""
     cores: set[tuple[str, str]] = set()
     for topology in Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology"):
-        try:
+        with contextlib.suppress(OSError):
             package = (topology / "physical_package_id").read_text("ascii").strip()
             cores.add((package, (topology / "core_id").read_text("ascii").strip()))
-        except OSError:
-            continue
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(len(cores), allowed) if cores else allowed
 

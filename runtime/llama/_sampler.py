@@ -37,8 +37,7 @@ class LlamaSampler:
         biases = tuple((token, bias) for token, bias in options.logit_bias if token < vocabulary)
         sampling = resolve_sampling(options)
         repeat, frequency, presence = sampling.repeat_penalty, options.frequency_penalty, options.presence_penalty
-        plain = sampling.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
-        self.plain = plain
+        self.plain = sampling.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
         """Whether sampling is greedy after biases, so that ``likeliest`` is enough. A chain would first write a table
         of 12 bytes per vocabulary token: 34 us for 32,000 tokens; the search takes 4 us.
         """
@@ -46,7 +45,7 @@ class LlamaSampler:
         for token, bias in biases:
             self._biases[token] = self._biases.get(token, 0.0) + bias
         self._chain: Any = None
-        if plain:
+        if self.plain:
             return
         self._chain = native.llama_sampler_chain_init(native.llama_sampler_chain_default_params())
         if biases:

@@ -189,19 +189,14 @@ class LlamaBackend:
         return tokens[:count]
 
     def piece(self, token: int) -> bytes:
-        known = self._pieces.get(token)
-        if known is None:
-            known = self._pieces[token] = self._read_piece(token)
-        return known
-
-    def _read_piece(self, token: int) -> bytes:
-        room = 32  # most are shorter; a negative answer is the length it takes
-        while True:
+        known, room = self._pieces.get(token), 32  # most are shorter; a negative answer is the length it takes
+        while known is None:
             buffer = ctypes.create_string_buffer(room)
             length = native.llama_token_to_piece(self._vocab, token, buffer, room, 0, True)
             if length >= 0:
-                return buffer.raw[:length]
+                known = self._pieces[token] = buffer.raw[:length]
             room = -length
+        return known
 
     def is_end(self, token: int) -> bool:
         known = self._ends.get(token)

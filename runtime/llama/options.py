@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from attrs import Attribute, field, frozen
 
@@ -20,7 +20,6 @@ from runtime.errors import ModelOptionsError
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl"]
 """Types of cache values that llama.cpp has kernels for."""
 
-CACHE_TYPES: tuple[CacheType, ...] = get_args(CacheType)
 
 WHOLE_TYPES: tuple[CacheType | None, ...] = ("f32", "f16", "bf16", None)
 """The types that are not quantised; None is the default."""

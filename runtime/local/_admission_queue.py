@@ -58,14 +58,13 @@ class AdmissionQueue:
     def drop_stopped(self) -> list[RunningReply]:
         """Remove and return the cancelled requests."""
         dropped: list[RunningReply] = []
-        for owner, queue in list(self._queues.items()):
-            kept = deque[RunningReply]()
+        queues, self._queues = self._queues, {}
+        for owner, queue in queues.items():
             for reply in queue:
-                (dropped if reply.stopped() else kept).append(reply)
-            if kept:
-                self._queues[owner] = kept
-            else:
-                del self._queues[owner]
+                if reply.stopped():
+                    dropped.append(reply)
+                else:
+                    self.put(owner, reply)
         return dropped
 
 

@@ -47,9 +47,8 @@ from runtime.scheduling.plan import (
     longest_held,
     take_back,
 )
-from runtime.scheduling.prefix import common_prefix
 from runtime.scheduling.reservation import AT_FIRST, evict, grow, is_any_reply_held, remaining_tokens, youngest
-from runtime.scheduling.tokens import Tokens
+from runtime.scheduling.tokens import Tokens, common_prefix
 from runtime.templates.limits import check_source, one_allowance
 from runtime.templates.markers import Markers, control_texts, format_markers
 from runtime.templates.prompt_tokens import PromptTokenizer
@@ -274,9 +273,6 @@ class LocalEngine:
         self._schedule = self._schedule.submit(request)
         return True
 
-    def _is_held_up(self) -> bool:
-        return bool(self._admission) and not self._pace.open
-
     def step(self, wanted: Callable[[], bool] = lambda: True) -> bool:
         """Evaluate a batch; return False if there is no more work. Never raises.
 
@@ -292,7 +288,9 @@ class LocalEngine:
             self._end_stopped()
             if self._admission:
                 self._prepare_next()
-            self._grow()
+            self._schedule, drops = grow(self._schedule)
+            for drop in drops:
+                self._change(drop)
             if not is_any_reply_held(self._schedule):
                 self._admit()
             guesses = (self._guesses(),) if self._backend.limits.guesses else ()
@@ -310,8 +308,10 @@ class LocalEngine:
                 self._schedule = self._schedule.record_tokens(sampled)
                 if self._backend.limits.guesses:
                     self._take_back()
-                elif sampled and len(sampled) == len(self._schedule.running) and not (self._is_held_up() or wanted()):
-                    self._append_while_unchanged(wanted)
+                elif sampled and len(sampled) == len(self._schedule.running):
+                    held_up = self._admission and not self._pace.open
+                    if not held_up and not wanted():
+                        self._append_while_unchanged(wanted)
         except Exception as error:
             self._fail(error)
         self._pace.next_round(busy=bool(self._schedule.running))
@@ -390,11 +390,6 @@ class LocalEngine:
         except Exception as error:  # the parser's; the caller must not wait for ever, nor the others suffer for it
             reply.finish(done_of((), "error", failure or failure_of(error)))
 
-    def _grow(self) -> None:
-        self._schedule, drops = grow(self._schedule)
-        for drop in drops:
-            self._change(drop)
-
     def _admit(self) -> None:
         """Start the replies that fit, and prepare their sequences in the cache."""
         while (admitted := admit(self._schedule)) is not None:
@@ -446,12 +441,8 @@ class LocalEngine:
                 self._change(change)
 
     def _guesses(self) -> dict[int, Sequence[int]]:
-        guesses: dict[int, Sequence[int]] = {}
-        for number in self._schedule.running:
-            lookup = self._replies[number].lookup
-            if lookup is not None and (guess := lookup.guess()):
-                guesses[number] = guess
-        return guesses
+        lookups = ((number, self._replies[number].lookup) for number in self._schedule.running)
+        return {number: guess for number, one in lookups if one is not None and (guess := one.guess())}
 
     def _append_while_unchanged(self, wanted: Callable[[], bool]) -> None:
         """Evaluate batches of one token a reply, until a reply ends or the thread is wanted.
@@ -484,17 +475,13 @@ class LocalEngine:
                     for reply in replies:
                         reply.show()
                         going = going and reply.over is None
-                going = (
-                    going
-                    and batches < most
-                    and not (self._interrupted or wanted())
-                    and self._backend.append_tokens(newest)
-                )
+                going = going and batches < most and not (self._interrupted or wanted())
+                going = going and self._backend.append_tokens(newest)
         if batches:
             pieces = [*zip(first, sampled, strict=True)]
-            self._schedule = self._schedule.record_batch(
-                tuple(evolve(piece, tokens=tuple(tokens[:batches]), guesses=batches - 1) for piece, tokens in pieces)
-            ).record_tokens({piece.request: tokens[1:] for piece, tokens in pieces})
+            whole = (evolve(one, tokens=tuple(tokens[:batches]), guesses=batches - 1) for one, tokens in pieces)
+            newest_tokens = {piece.request: tokens[1:] for piece, tokens in pieces}
+            self._schedule = self._schedule.record_batch(tuple(whole)).record_tokens(newest_tokens)
         for piece, reply in zip(first, replies, strict=True):
             reply.show()
             if reply.over is not None:
@@ -532,17 +519,15 @@ class LocalEngine:
 
     def _guide(self, spec: FormatSpec, request: ModelRequest) -> Guide | None:
         """Return the guide that constrains the reply to the request's tools and options, or None."""
-        options = request.options
-        forced = options.tool_choice not in ("auto", "none") or options.response_format
+        options, forced = request.options, request.options.tool_choice not in ("auto", "none")
         if not options.constrain or not is_installed():
-            if options.tool_choice not in ("auto", "none") or (
-                options.response_format and not options.response_checked
-            ):
+            if forced or (options.response_format and not options.response_checked):
                 what = "response_format" if options.response_format else f"tool_choice={options.tool_choice!r}"
                 why = "llguidance is not installed" if options.constrain else "GenerationOptions.constrain is False"
                 raise ConstraintError(f"{what} can't be had without constrained sampling, and {why}")
             return None
-        if not forced and (spec.calls is None or not (request.tools or options.tool_choice == "none")):
+        calls = spec.calls is not None and (request.tools or options.tool_choice == "none")
+        if not (forced or options.response_format or calls):
             return None
         if self._guides is None:
             self._guides = GuideFactory(TokenMasks(self._backend, self._format_markers))

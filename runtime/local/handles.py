@@ -46,7 +46,8 @@ class RequestSubmitter:
         self._owner = owner
         self._open = OpenRequests(queue_limit)
         self.info: ModelInfo = engine.info
-        self._interrupt = engine.interrupt
+        self.interrupt: Callable[[], None] = engine.interrupt
+        """Makes the engine check for cancelled requests."""
         self.closing: bool = False
 
     def submit(
@@ -94,14 +95,10 @@ class RequestSubmitter:
             raise
         return ticket
 
-    def interrupt(self) -> None:
-        """Make the engine check for cancelled requests."""
-        self._interrupt()
-
     def close(self) -> None:
         """Cancel everything and free the model. May be called twice."""
         self.closing = True
-        self._interrupt()
+        self.interrupt()
         self._owner.close()
 
 

@@ -38,10 +38,8 @@ def load_engine(
         )
     else:
         if options is not None:
-            raise ModelOptionsError(
-                f"{source.path} is an MLX model, and options={options!r} are llama.cpp's; leave them out",
-                spec=str(source.path),
-            )
+            told = f"{source.path} is an MLX model, and options={options!r} are llama.cpp's"
+            raise ModelOptionsError(f"{told}; leave them out", spec=str(source.path))
         from runtime.mlx.backend import MlxBackend
 
         backend = MlxBackend(source.path, context_tokens=context_tokens)

@@ -64,9 +64,8 @@ class Owner(Generic[Engine]):
         # So that no job can slip in behind the last one. The owner's thread never holds it.
         self._door = threading.Lock()
         # A daemon, so that a forgotten close() can't hang the end of the program; runtimes close at exit themselves.
-        self._thread = threading.Thread(
-            target=self._run, args=(load, step, free), name=f"cogstep model {name}", daemon=True
-        )
+        parts, title = (load, step, free), f"cogstep model {name}"
+        self._thread = threading.Thread(target=self._run, args=parts, name=title, daemon=True)
         self._thread.start()
 
     @property

@@ -25,14 +25,9 @@ class StopFilter:
             return text
         self._held += text
         found = [(start + len(stop), start) for stop in self.stops if (start := self._held.find(stop)) >= 0]
-        if found:
-            self.hit = True
-            _end, start = min(found)
-            shown, self._held = self._held[:start], ""
-            return shown
-        keep = max(self._possible_start(stop) for stop in self.stops)
-        cut = len(self._held) - keep
-        shown, self._held = self._held[:cut], self._held[cut:]
+        self.hit = bool(found)
+        cut = min(found)[1] if found else len(self._held) - max(map(self._possible_start, self.stops))
+        shown, self._held = self._held[:cut], "" if found else self._held[cut:]
         return shown
 
     def finish(self) -> str:

@@ -51,9 +51,7 @@ class NumpySampler:
         if self._chosen.temperature == 0:
             token = int(tokens[left.argmax()])
         else:
-            with numpy.errstate(
-                over="ignore"
-            ):  # so low a temperature that all but the likeliest are out of the question
+            with numpy.errstate(over="ignore"):  # at a temperature so low that only the likeliest is left
                 until = _weights((left - left.max()) / self._chosen.temperature).cumsum()
             token = int(tokens[until.searchsorted(self._random.random() * until[-1], side="right")])
         self._sampled.append(token)

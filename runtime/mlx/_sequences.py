@@ -20,7 +20,7 @@ import copy
 import importlib
 import io
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +51,11 @@ class MlxSequences:
         self.held: dict[int, int] = {}
         """The number of tokens in each sequence; code that appends updates it."""
         fresh = self._library.make_prompt_cache(model)
-        self.can_cut = all(self._cuttable(layer, context) for layer in fresh)
+        self.can_cut = all(_is_cuttable(part, context) for part in self._parts(fresh))
         """Whether a sequence can be cut at any length. A recurrent state exists only for the last token, and a window
         shorter than the context forgets.
         """
-        self.can_batch = all(self._mergeable(layer) for layer in fresh)
+        self.can_batch = all(hasattr(part, "merge") for part in self._parts(fresh))
         """Whether several sequences can share a batch; mlx-lm has no batches for some kinds of caches."""
 
     def sizes(self) -> tuple[int, int]:
@@ -149,7 +149,8 @@ class MlxSequences:
             layers = self._library.load_prompt_cache(str(file))
             mx.eval([layer.state for layer in layers])
         fresh = self._library.make_prompt_cache(self._model)
-        if [*map(type, layers)] != [*map(type, fresh)] or not all(self._holds(layer, length) for layer in layers):
+        whole = all(getattr(part, "offset", length) == length for part in self._parts(layers))
+        if not whole or [*map(type, layers)] != [*map(type, fresh)]:
             raise ValueError(f"this is no cache of {length} tokens of this model")
         self._alone[sequence] = layers
         self.held[sequence] = length
@@ -182,10 +183,10 @@ class MlxSequences:
             layers = copy.deepcopy(self._alone[sequence])  # of the objects: arrays are shared until one is written to
         return self._shorten(layers, self.held[sequence] - length)
 
-    def _holds(self, layer: Any, length: int) -> bool:
-        if isinstance(layer, self._library.CacheList):
-            return all(self._holds(part, length) for part in layer.caches)
-        return bool(getattr(layer, "offset", length) == length)
+    def _parts(self, layers: Sequence[Any]) -> Iterator[Any]:
+        """Yield the caches of these layers; a layer may have several."""
+        for layer in layers:
+            yield from self._parts(layer.caches) if isinstance(layer, self._library.CacheList) else (layer,)
 
     def _shorten(self, layers: Layers, by: int) -> Layers:
         """Return the layers without the last tokens, in arrays with room only for the rest."""
@@ -196,13 +197,7 @@ class MlxSequences:
         mx.eval([layer.state for layer in layers])
         return layers
 
-    def _cuttable(self, layer: Any, context: int) -> bool:
-        if isinstance(layer, self._library.CacheList):
-            return all(self._cuttable(part, context) for part in layer.caches)
-        window = getattr(layer, "max_size", None) or getattr(layer, "chunk_size", None) or context
-        return bool(layer.is_trimmable()) and window >= context
 
-    def _mergeable(self, layer: Any) -> bool:
-        if isinstance(layer, self._library.CacheList):
-            return all(self._mergeable(part) for part in layer.caches)
-        return hasattr(layer, "merge")
+def _is_cuttable(part: Any, context: int) -> bool:
+    window = getattr(part, "max_size", None) or getattr(part, "chunk_size", None) or context
+    return bool(part.is_trimmable()) and window >= context

@@ -7,6 +7,7 @@ model definitions are imported without the package's ``__init__`` (0.05 s), and 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import re
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import mlx.core as mx
 import numpy
@@ -43,9 +44,6 @@ from runtime.protocol.backend import (
 )
 from runtime.scheduling.plan import BatchPiece, Limits
 
-if TYPE_CHECKING:
-    from tokenizers import Tokenizer
-
 BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
 
 SPACE_MARK = "▁"
@@ -58,7 +56,7 @@ class MlxVocabulary:
         self._tokenizer = tokenizer
         self._added: dict[int, Any] = dict(tokenizer.get_added_tokens_decoder())
         self._read_piece = piece_reader(json.loads(tokenizer.to_str()))
-        self.size: int = int(tokenizer.get_vocab_size(with_added_tokens=True))
+        self.vocabulary: int = int(tokenizer.get_vocab_size(with_added_tokens=True))
         self.special: SpecialTokens = SpecialTokens(
             control={added.content: token for token, added in self._added.items() if added.special},
             defined={added.content: token for token, added in self._added.items() if not added.special},
@@ -98,7 +96,7 @@ Row = numpy.ndarray[Any, numpy.dtype[numpy.float32]]
 """Logits of the whole vocabulary."""
 
 
-class MlxBackend:
+class MlxBackend(MlxVocabulary):
     """An MLX directory; its format has been checked.
 
     Args:
@@ -126,10 +124,8 @@ class MlxBackend:
             # Whatever MLX meets in foreign files: its errors have no base class of their own, and a panic of the
             # tokenizers' is not even an Exception.
             reason = str(error).partition("\n")[0].strip() or "no reason given"
-            raise ModelFileError(
-                f"MLX can't load {path} ({type(error).__name__}: {reason}); fetch it again, or update mlx-lm",
-                spec=str(path),
-            ) from error
+            told = f"MLX can't load {path} ({type(error).__name__}: {reason}); fetch it again, or update mlx-lm"
+            raise ModelFileError(told, spec=str(path)) from error
 
     def _open(self, path: Path, context_tokens: int | None) -> None:
         files = read_mlx_directory(path)
@@ -142,10 +138,7 @@ class MlxBackend:
         self._model = _load_weights(path, files.config)
         if on_cpu:
             _widen(self._model)
-        self._tokenizer = _load_tokenizer(path)
-        self._vocabulary = MlxVocabulary(self._tokenizer)
-        self.vocabulary: int = self._vocabulary.size
-        self.special: SpecialTokens = self._vocabulary.special
+        super().__init__(_load_tokenizer(path))
         end = self._tokenizer.token_to_id(files.eos_text) if files.eos_text else None
         self._ends = files.end_tokens | ({end} if end is not None else set())
         self.metadata: Metadata = self._metadata(path, files, context_tokens)
@@ -190,12 +183,6 @@ class MlxBackend:
             warnings=(*context_warnings(context, trained), *files.warnings),
             sampling=files.sampling,
         )
-
-    def tokenize(self, text: str, *, special: bool) -> list[int]:
-        return self._vocabulary.tokenize(text, special=special)
-
-    def piece(self, token: int) -> bytes:
-        return self._vocabulary.piece(token)
 
     def is_end(self, token: int) -> bool:
         return token in self._ends
@@ -308,10 +295,8 @@ def _load_weights(path: Path, config: dict[str, Any]) -> Any:
     """Load the model with its weights, through mlx-lm's own loader unless they are plain."""
     architecture = None
     if not config.keys() & {"quantization", "quantization_config", "model_file"} and "text_config" not in config:
-        try:
+        with contextlib.suppress(ImportError):  # mlx-lm reads some types under another name
             architecture = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
-        except ImportError:  # mlx-lm reads some types under another name
-            architecture = None
     if architecture is None:
         return importlib.import_module("mlx_lm.utils").load_model(path)[0]
     model = architecture.Model(architecture.ModelArgs.from_dict(config))
@@ -333,8 +318,7 @@ def _load_tokenizer(path: Path) -> Any:
     if file.is_file():
         tokenizer = Tokenizer.from_file(str(file))
     else:
-        loaded = importlib.import_module("transformers").AutoTokenizer.from_pretrained(path)
-        tokenizer = loaded.backend_tokenizer
+        tokenizer = importlib.import_module("transformers").AutoTokenizer.from_pretrained(path).backend_tokenizer
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
@@ -350,9 +334,7 @@ def piece_reader(tokenizer: Mapping[str, Any]) -> Callable[[str], bytes]:
     kinds = set(_decoder_kinds(tokenizer.get("decoder")))
     if "ByteLevel" in kinds:
         return _byte_level
-    if kinds & {"ByteFallback", "Metaspace", "Replace"}:
-        return _sentence_piece
-    return lambda token: token.encode("utf-8")
+    return _sentence_piece if kinds & {"ByteFallback", "Metaspace", "Replace"} else str.encode
 
 
 def _decoder_kinds(decoder: Any) -> Iterator[str]:

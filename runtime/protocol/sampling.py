@@ -49,14 +49,7 @@ def _first(name: str, *sources: Any) -> Any:
     return next((value for one in sources if (value := getattr(one, name)) is not None), None)
 
 
-IN_JSON = {
-    "temperature": "temperature",
-    "repetition_penalty": "repeat_penalty",
-    "top_k": "top_k",
-    "typical_p": "typical_p",
-    "top_p": "top_p",
-    "min_p": "min_p",
-}
+IN_JSON = {"repetition_penalty" if name == "repeat_penalty" else name: name for name in LEFT_OPEN}
 IN_GGUF = {
     "general.sampling.temp": "temperature",
     "general.sampling.penalty_repeat": "repeat_penalty",

@@ -1,10 +1,13 @@
-"""The connections to one backend: a pool shared by all threads, and the requests over it."""
+"""The connections to one backend: a pool shared by all threads, the requests over it, and what its errors mean."""
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import os
+import socket
+import ssl
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,11 +19,12 @@ import httpcore2
 from attrs import frozen
 
 from cognition import Failure
+from cognition.base.display import shown_name
 from cognition.base.strict_json import LENIENT
-from runtime.providers._connection_errors import compression_failure, failure_of
+from cognition.values.outcomes import ErrorKind
 from runtime.providers._credentials import LOGS, NoKeyError, key_headers, key_of, scrub_failure
 from runtime.providers._exchange import Exchange, NoIdleConnectionError, StoppableNetwork
-from runtime.providers.backends import Backend
+from runtime.providers.backends import URL, Backend
 
 LONGEST_ERROR = 1 << 16
 """Maximum bytes to read of an error response's body."""
@@ -33,6 +37,18 @@ KEPT_IDLE = 16
 IDLE = 15.0
 
 AGENT = "cogstep"
+
+LONGEST = 300
+"""Maximum characters of a library's message within a failure."""
+
+WAITED = {
+    "connect": "it can't be connected to within {} s",
+    "first": "it has not answered within {} s",
+    "silence": "it has said nothing for {} s, in the middle of its reply",
+    "heartbeats": "it has shown for {} s that it lives, and said nothing",
+    "whole": "the request has taken more than {} s",
+}
+"""Timeout messages, by the kind of wait."""
 
 Headers = Sequence[tuple[str, str]]
 
@@ -109,14 +125,6 @@ class Connection:
         pool._optional_thread_lock = threading.RLock()
         made: httpcore2.ConnectionPool = pool
         return made
-
-    def leave_to_parent(self) -> None:
-        """Switch to new connections in a forked process.
-
-        On a shared connection each process could receive the other's responses.
-        """
-        _LEFT.append(self._pool)
-        self._pool = self._open_pool()
 
     def send(
         self, exchange: Exchange, path: str, headers: Headers = (), body: str | None = None, *, root: bool = False
@@ -212,8 +220,10 @@ the parent may have held at the fork.
 
 
 def _reset_after_fork() -> None:
+    """Switch to new connections in a forked process: on a shared one each could receive the other's responses."""
     for connection in tuple(_ALL):
-        connection.leave_to_parent()
+        _LEFT.append(connection._pool)
+        connection._pool = connection._open_pool()
 
 
 os.register_at_fork(after_in_child=_reset_after_fork)
@@ -228,10 +238,8 @@ def _proxy(url: str | None) -> httpcore2.Proxy | None:
         return None
     parts = urlsplit(url)
     bare = f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
-    auth = None
-    if parts.username is not None:
-        auth = (unquote(parts.username).encode(), unquote(parts.password or "").encode())
-    return httpcore2.Proxy(bare, auth=auth)
+    names = [unquote(text or "").encode() for text in (parts.username, parts.password)]
+    return httpcore2.Proxy(bare, auth=None if parts.username is None else (names[0], names[1]))
 
 
 def proxy_for(scheme: str, host: str, port: int | None) -> str | None:
@@ -256,15 +264,11 @@ def _passes(entry: str, host: str, port: int | None) -> bool:
 
     As in httpx, ``example.com`` means this host and all subdomains, ``.example.com`` only the subdomains.
     """
-    if not entry:
-        return False
-    if entry == "*":
-        return True
+    if entry in ("", "*"):
+        return bool(entry)
     entry = entry.rpartition("://")[2]
-    try:
+    with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host) in ipaddress.ip_network(entry.strip("[]"), strict=False)
-    except ValueError:
-        pass
     name, colon, number = entry.rpartition(":")
     if colon and number.isdigit() and ":" not in name:
         if int(number) != port:
@@ -274,3 +278,58 @@ def _passes(entry: str, host: str, port: int | None) -> bool:
     if entry == "localhost":
         return host == entry
     return host.endswith(entry) if entry.startswith(".") else host == entry or host.endswith(f".{entry}")
+
+
+# ----------------------------------------------------------------------------------------------------------- failures
+
+
+def failure_of(error: BaseException, exchange: Exchange, backend: Backend) -> Failure:
+    """Return the failure for a connection error. It contains no headers, so no key."""
+    where, cause = place_of(backend), root_of(error)
+    if isinstance(error, httpcore2.TimeoutException):
+        wait, seconds = exchange.waits, getattr(backend.timeouts, exchange.waits)
+        kind: ErrorKind = "offline" if wait == "connect" else "transient"
+        return Failure(f"{where}: {WAITED[wait].format(f'{seconds:g}')}", kind, code=f"timeout_{wait}")
+    said = shown_name(str(error) or type(error).__name__, LONGEST)
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        told = f"its certificate is not trusted ({cause.verify_message}); trust its issuer by SSL_CERT_FILE"
+        return Failure(f"{where}: {told}", "fatal", code="certificate")
+    if isinstance(error, httpcore2.ConnectError | httpcore2.ProxyError):
+        if isinstance(cause, ssl.SSLError):
+            return Failure(f"{where}: it can't be spoken to with TLS ({said}); is it http://?", "offline", code="tls")
+        name = isinstance(cause, socket.gaierror)
+        what = "its name is not known" if name else "it can't be connected to"
+        code = "name" if name else "proxy" if isinstance(error, httpcore2.ProxyError) else "connect"
+        return Failure(f"{where}: {what} ({said})", "offline", code=code)
+    if isinstance(error, httpcore2.LocalProtocolError | httpcore2.UnsupportedProtocol):
+        return Failure(f"{where}: the request can't be sent ({type(error).__name__})", "fatal", code="request")
+    if isinstance(error, httpcore2.NetworkError | httpcore2.ProtocolError):
+        return Failure(f"{where}: the connection was cut ({said})", "transient", code="cut")
+    return Failure(f"{where}: {type(error).__name__}", "transient", code="cut")
+
+
+def place_of(backend: Backend) -> str:
+    """Return the name of a backend for messages."""
+    return backend.base_url if backend.name == URL else f"{backend.name} ({backend.base_url})"
+
+
+def root_of(error: BaseException) -> BaseException:
+    """Return the original cause of an error."""
+    seen = 0
+    while (cause := error.__cause__ or error.__context__) is not None and seen < 10:
+        error, seen = cause, seen + 1
+    return error
+
+
+def compression_failure(packed: str, status: int, backend: Backend) -> Failure:
+    """Return the failure for a compressed response, since requests do not ask for one."""
+    said = shown_name(packed, LONGEST)
+    told = f"{place_of(backend)} answered with status {status}, and in a form that was not asked for ({said})"
+    return Failure(told, "fatal" if status < 400 else None, status=status, code="compressed")
+
+
+def redirect_failure(status: int, target: str, backend: Backend) -> Failure:
+    """Return the failure for a redirection: following it could send the key and the conversation to another host."""
+    why = "which is not followed, since it would take the conversation there; set base_url= to it if it is right"
+    told = f"{place_of(backend)} redirects to {shown_name(target or 'nowhere', LONGEST)}, {why}"
+    return Failure(told, "fatal", status=status, code="redirect")

@@ -149,10 +149,9 @@ class Exchange:
             if self._head_due is None:
                 self._head_due = now + seconds
             seconds = self._head_due - now
-        if self._due is not None:
-            left = self._due - time.monotonic()
-            if left < seconds:
-                self.waits, seconds = "whole", left
+        left = self.seconds_left()
+        if left is not None and left < seconds:
+            self.waits, seconds = "whole", left
         return seconds
 
     def assign(self, line: StoppableStream) -> None:

@@ -8,16 +8,18 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import httpcore2
 from attrs import evolve, frozen
 
-from cognition import Failure, FinishReason, Usage
-from cognition.wire import WireReply
+from cognition import Failure, FinishReason
+from cognition.wire import Decoder, WireRequest, decode_error
 from runtime.protocol.model import Done, Timings
-from runtime.providers._connection import LONGEST_ERROR, RequestFailedError, Response
+from runtime.providers._connection import LONGEST_ERROR, Connection, RequestFailedError, Response, redirect_failure
+from runtime.providers._credentials import scrub, scrub_failure
 from runtime.providers._exchange import LONGEST_WAIT, Exchange, NoIdleConnectionError
+from runtime.providers.backends import Price
 from runtime.threads.workers import WORKERS
 
 if TYPE_CHECKING:
@@ -35,42 +37,19 @@ BROKEN = Failure("reading the reply was interrupted", "transient", code="interru
 ELSEWHERE = Failure("the reply is the parent's, which this process has been forked from", "transient", code="forked")
 
 
-class ReplyReader(Protocol):
-    """Reads a reply's bytes; see ``cognition.wire.Decoder``."""
-
-    def feed(self, data: bytes, /) -> tuple[Output, ...]:
-        """Return the outputs of these bytes."""
-        ...
-
-    @property
-    def over(self) -> bool:
-        """Whether the reply is complete, or has failed."""
-        ...
-
-    def finish(self, cut: Failure | None = None, /) -> WireReply:
-        """Return the whole reply."""
-        ...
+REDIRECTS = range(300, 400)
 
 
 @frozen
 class RemoteCall:
     """The parts of the runtime that one reply uses."""
 
-    send: Callable[[Exchange], Response]
-    """Sends the request. Raises FailedError."""
-    quick: Callable[[], bool]
-    """Whether an idle connection seems available: then only the answer takes time."""
-    refuse: Callable[[Response, bytes], Failure]
-    """Returns the failure for an error status, from the response's body."""
-    failure: Callable[[BaseException, Exchange], Failure]
-    scrub: Callable[[Failure], Failure]
-    scrub_text: Callable[[str], str]
-    """Masks keys in a warning, which may repeat text of the server."""
-    cost: Callable[[Usage], float]
-    over: Callable[[], None]
+    connection: Connection
+    wire: WireRequest
+    decoder: Decoder
+    price: Price | None
+    over: Callable[[], object]
     """Called once, at the end of the reply."""
-    decoder: ReplyReader
-    warnings: tuple[str, ...] = ()
 
 
 class RemoteGeneration:
@@ -95,7 +74,7 @@ class RemoteGeneration:
 
     def begin(self) -> None:
         """Send the request on another thread, unless the iterating thread comes first."""
-        if self._call.quick():
+        if self._call.connection.has_idle():  # then only the answer takes time
             self._unsent.append(self._exchange)
             WORKERS.run_unless_taken(self._unsent, partial(_send_next, self._call, self._unsent, self._heads))
         else:
@@ -109,11 +88,10 @@ class RemoteGeneration:
         return self
 
     def __next__(self) -> Output | Done:
-        if not self._ready:
+        while not self._ready:
             if self._ended:
                 raise StopIteration
-            while not self._ready:
-                self._advance()
+            self._advance()
         return self._ready.popleft()
 
     def _advance(self) -> None:
@@ -130,7 +108,7 @@ class RemoteGeneration:
         try:
             data = next(self._pieces, None)
         except Exception as error:
-            self._finish(self._call.failure(error, self._exchange))
+            self._finish(self._call.connection.failure(error, self._exchange))
             return
         self._reading = False
         if data is None:
@@ -145,7 +123,7 @@ class RemoteGeneration:
             self._drain()
             self._finish(None)
         elif self._exchange.check_content(bool(outputs)):
-            self._finish(self._call.failure(httpcore2.ReadTimeout(), self._exchange))
+            self._finish(self._call.connection.failure(httpcore2.ReadTimeout(), self._exchange))
 
     def _drain(self) -> None:
         """Read the few bytes after the reply that end the response, so that the connection can be reused."""
@@ -200,29 +178,21 @@ class RemoteGeneration:
             failure = CUT
         elif stopped == "late":
             self._exchange.waits = "whole"
-            failure = self._call.failure(httpcore2.ReadTimeout(), self._exchange)
+            failure = self._call.connection.failure(httpcore2.ReadTimeout(), self._exchange)
         reply = self._call.decoder.finish(failure)
         reason: FinishReason = reply.finish_reason
         failed = reply.failure
         if stopped == "cancelled" and failed is not None:
             reason, failed = "cancelled", None
-        usage = reply.usage if reply.usage.cost else evolve(reply.usage, cost=self._call.cost(reply.usage))
+        usage, price, backend = reply.usage, self._call.price, self._call.connection.backend
+        if not usage.cost and price is not None:
+            usage = evolve(usage, cost=price.of(usage))
         self._ended = True
         self._ready.extend(reply.outputs)
-        self._ready.append(
-            Done(
-                reply.text,
-                reply.reasoning,
-                reply.calls,
-                reply.malformed,
-                reason,
-                usage,
-                self._timings(),
-                None if failed is None else self._call.scrub(failed),
-                (*self._call.warnings, *map(self._call.scrub_text, reply.warnings)),
-                reply.continuation,
-            )
-        )
+        failed = None if failed is None else scrub_failure(failed, backend)
+        warnings = (*self._call.wire.warnings, *(scrub(one, backend) for one in reply.warnings))
+        said = (reply.text, reply.reasoning, reply.calls, reply.malformed)
+        self._ready.append(Done(*said, reason, usage, self._timings(), failed, warnings, reply.continuation))
 
     def _timings(self) -> Timings:
         if self._first is None:
@@ -241,14 +211,11 @@ class RemoteGeneration:
         if self._over:
             return
         self._over = True
-        if not self._exchange.is_ours:
-            self._call.over()
-            return
         try:
-            if self._answer is None:
+            if self._exchange.is_ours and self._answer is None:
                 self._exchange.stop("cancelled")  # whatever may still come, as of a worker that still connects
                 _empty(self._heads)
-            else:
+            elif self._exchange.is_ours and self._answer is not None:
                 with contextlib.suppress(Exception):
                     self._answer.close()
         finally:  # also where a signal's exception comes: a request that is counted for ever takes a place in the queue
@@ -267,8 +234,9 @@ def _send_next(call: RemoteCall, unsent: list[Exchange], heads: SimpleQueue[Resp
 
 def _send(call: RemoteCall, exchange: Exchange, heads: SimpleQueue[Response | Failure | None]) -> None:
     """Send a request and queue its result. References no generation, so an abandoned one can be collected."""
+    backend, wire = call.connection.backend, call.wire
     try:
-        answer = call.send(exchange)
+        answer = call.connection.send(exchange, wire.path, wire.headers, wire.body)
     except RequestFailedError as error:
         heads.put(error.failure)
         return
@@ -282,7 +250,11 @@ def _send(call: RemoteCall, exchange: Exchange, heads: SimpleQueue[Response | Fa
         body = answer.read(LONGEST_ERROR)
     except Exception:  # the status says enough
         body = b""
-    heads.put(call.scrub(call.refuse(answer, body)))
+    if answer.status in REDIRECTS:
+        failure = redirect_failure(answer.status, answer.headers.get("location", ""), backend)
+    else:
+        failure = decode_error(backend.dialect, answer.status, answer.headers, body)
+    heads.put(scrub_failure(failure, backend))
 
 
 def _empty(heads: SimpleQueue[Response | Failure | None]) -> None:

@@ -89,17 +89,14 @@ def _of_list(connection: Connection, exchange: Exchange, model: str) -> ServerFa
     if not isinstance(listed, list) and connection.ask(exchange, "/health", root=True) == {"status": "ok"}:
         return ServerFacts("mlx")  # which lists what it finds on disk, and fails where it finds nothing
     models = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
-    if not model and len(models) == 1 and isinstance(models[0].get("id"), str):
-        about, name = models[0], models[0]["id"]
-    else:
-        name = model
-        about = next((one for one in models if one.get("id") == model), models[0] if len(models) == 1 else {})
+    only = models[0] if len(models) == 1 else {}
+    about = next((one for one in models if one.get("id") == model), only)
+    name = model or (only["id"] if isinstance(only.get("id"), str) else "")
     context = next((found for key in CONTEXT_FIELDS if (found := _tokens(about.get(key)))), None)
     owners = OWNERS if connection.backend.dialect == "openai" else OWNERS_OF_RESPONSES
     kind = owners.get(str(about.get("owned_by")), "")
-    facts = ServerFacts(
-        kind, name, context, sampling=PLAIN_GREEDY if kind == "llama-cpp-python" else GenerationOptions()
-    )
+    sampling = PLAIN_GREEDY if kind == "llama-cpp-python" else GenerationOptions()
+    facts = ServerFacts(kind, name, context, sampling=sampling)
     return _of_llama_server(connection, exchange, facts) if kind.startswith("llama-server") else facts
 
 
@@ -120,9 +117,8 @@ def _of_llama_server(connection: Connection, exchange: Exchange, facts: ServerFa
 def _of_ollama(connection: Connection, exchange: Exchange, model: str) -> ServerFacts:
     about = _object(connection.ask(exchange, "/show", {"model": model}))
     details = _object(about.get("model_info"))
-    trained = next(
-        (found for key in details if key.endswith(".context_length") and (found := _tokens(details[key]))), 0
-    )
+    lengths = (_tokens(details[key]) for key in details if key.endswith(".context_length"))
+    trained = next(filter(None, lengths), 0)
     said = _parameters(about.get("parameters"))
     can = about.get("capabilities")
     capabilities = [one for one in can if isinstance(one, str)] if isinstance(can, list) else None

@@ -5,6 +5,15 @@ A backend never contains a key. It names the environment variable of the key, wh
     >>> from runtime.providers.backends import Backend
     >>> Backend("office", "https://models.example.com/v1", key_env="OFFICE_KEY").dialect
     'openai'
+
+A model's name leads to a backend and the name there, without look-ups and requests:
+
+- ``openai/gpt-5``: a model of a backend in the registry
+- ``openrouter/a/b``: the same; only the first slash separates, the rest is the model's own name
+- ``llama-server``: a backend that serves one model
+- ``openai/gpt-oss-20b@groq``: the model ``openai/gpt-oss-20b`` of the backend ``groq``
+- ``http://host/v1|model``: a model of any server with OpenAI's chat completions
+- ``http://host/v1``: the only model of such a server
 """
 
 from __future__ import annotations
@@ -12,6 +21,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -20,6 +30,7 @@ from attrs import Attribute, Factory, evolve, field, frozen
 from cognition import ConfigError, Usage
 from cognition.base.checking import checked, nearest, show
 from cognition.wire import DEFAULTS, QUIRKS, Dialect, Quirks
+from runtime.errors import ModelSpecError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 """Names of backends: the part before the slash of ``openai/gpt-5``."""
@@ -184,10 +195,8 @@ class Backend:
         if self.key_env and not ENVIRONMENT_NAME.fullmatch(self.key_env):  # not repeated: it may be the key itself
             raise ConfigError(f"key_env of the backend {self.name!r} must be the name of an environment variable")
         if self.key_env and parts.scheme == "http" and not (self.plain_http or is_loopback(parts.hostname or "")):
-            raise ConfigError(
-                f"{where} would send {self.key_env} unencrypted to another machine; use https://, or allow it with "
-                "plain_http=True"
-            )
+            told = f"{where} would send {self.key_env} unencrypted to another machine"
+            raise ConfigError(f"{told}; use https://, or allow it with plain_http=True")
         for header, value in (*self.headers, *([(self.key_header, "")] if self.key_header else [])):
             if not HEADER_NAME.fullmatch(header) or re.search(r"[^\x20-\x7e]", value):
                 raise ConfigError(f"the header {show(header)} of the backend {self.name!r} can't be sent as it is")
@@ -283,3 +292,80 @@ class Backends:
 
 
 BACKENDS = Backends((*_built_in_backends(),))
+
+
+# ------------------------------------------------------------------------------------------------------ models' names
+
+FORMS = "openai/NAME (or another backend), NAME@BACKEND, http://HOST/v1|NAME"
+
+LIKE = 0.75
+"""Minimum similarity (``difflib``, 0 to 1) of an unknown word to a backend's name to count as misspelt."""
+
+
+@frozen
+class RemoteName:
+    """A model of a backend."""
+
+    backend: Backend
+    model: str
+    """Empty: the server's only model."""
+
+    @property
+    def text(self) -> str:
+        """A spec that parses to this name."""
+        if self.backend.name == URL:
+            return f"{self.backend.base_url}|{self.model}" if self.model else self.backend.base_url
+        return f"{self.backend.name}/{self.model}" if self.model else self.backend.name
+
+
+def remote_name(spec: str, backends: Backends) -> RemoteName | None:
+    """Parse the name of a remote model; return None for a local model.
+
+    Raises:
+        ModelSpecError: it has the form of a remote model's name, but no valid meaning.
+    """
+    if re.match(r"https?:", spec, re.IGNORECASE):
+        return _by_url(spec)
+    if spec.startswith(("hf:", ".", "/", "~")) or not spec.strip():
+        return None
+    model, at, name = spec.rpartition("@")
+    if at and (backend := backends.get(name)) is not None:
+        return _make_name(spec, backend, model)
+    if (backend := backends.get(spec)) is not None:
+        return _make_name(spec, backend, "")
+    prefix, slash, model = spec.partition("/")
+    if slash and (backend := backends.get(prefix)) is not None:
+        return _make_name(spec, backend, model)
+    if at and "/" not in name and not spec.endswith(".gguf"):
+        told = f"there is no backend {show(name)}{nearest(name, backends.names)}"
+        raise ModelSpecError(f"{show(spec)}: {told}", spec=spec)
+    word = prefix if slash else spec
+    if like := get_close_matches(word.lower(), backends.names, n=1, cutoff=LIKE):
+        meant = f"{like[0]}/{model}" if slash else like[0]
+        told = f"there is no file or directory {spec}, and no backend {word!r}; did you mean {meant}?"
+        raise ModelSpecError(told, spec=spec)
+    return None
+
+
+def _make_name(spec: str, backend: Backend, model: str) -> RemoteName:
+    if not model and not backend.one_model:
+        told = f"{show(spec)} names no model, and {backend.name} serves several; write {backend.name}/NAME"
+        raise ModelSpecError(told, spec=spec)
+    return RemoteName(backend, _check_model(spec, model))
+
+
+def _by_url(spec: str) -> RemoteName:
+    url, _bar, model = spec.partition("|")
+    try:
+        url_of(url, "the URL of a model")
+        backend = Backend(URL, url.rstrip("/"), prices=FREE, quirks=ANY_SERVER, one_model=True)
+    except ConfigError as error:
+        without_password = re.sub(r"//[^/|]*@", "//", spec)
+        raise ModelSpecError(f"{error}; write {FORMS}", spec=without_password) from None
+    return RemoteName(backend, _check_model(spec, model))
+
+
+def _check_model(spec: str, model: str) -> str:
+    if re.search(r"[\x00-\x20\x7f]", model):
+        raise ModelSpecError(f"the model's name in {show(spec)} holds white space or a control character", spec=spec)
+    return model

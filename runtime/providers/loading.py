@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from runtime.errors import ExtraMissingError, ModelOptionsError
 
 if TYPE_CHECKING:
-    from runtime.providers._names import RemoteName
-    from runtime.providers.backends import Backend
+    from runtime.providers.backends import Backend, RemoteName
     from runtime.providers.remote import RemoteRuntime
 
 
@@ -28,8 +27,7 @@ def names_remote(spec: str | Path | None, backends: Sequence[Backend]) -> Remote
     with contextlib.suppress(OSError, ValueError):  # of a name that no file can have
         if os.path.lexists(os.path.expanduser(spec)):
             return None
-    from runtime.providers._names import remote_name
-    from runtime.providers.backends import BACKENDS
+    from runtime.providers.backends import BACKENDS, remote_name
 
     return remote_name(spec, BACKENDS.adding(backends))
 
@@ -50,18 +48,13 @@ def load_remote(
     """
     given = [option for option, value in refused.items() if value]
     if given:
-        raise ModelOptionsError(
-            f"{name.text} is behind a server, which decides of {', '.join(given)} itself; leave that out",
-            spec=name.text,
-        )
+        told = f"{name.text} is behind a server, which decides of {', '.join(given)} itself; leave that out"
+        raise ModelOptionsError(told, spec=name.text)
     try:
         from runtime.providers.remote import RemoteRuntime
     except ModuleNotFoundError as error:
         if error.name != "httpcore2":
             raise
-        raise ExtraMissingError(
-            f"remote models such as {name.text} need the extra `remote`: pip install 'cogstep[remote]'",
-            extra="remote",
-            spec=name.text,
-        ) from None
+        told = f"remote models such as {name.text} need the extra `remote`: pip install 'cogstep[remote]'"
+        raise ExtraMissingError(told, extra="remote", spec=name.text) from None
     return RemoteRuntime(name, context_tokens=context_tokens, queue_limit=queue_limit)

@@ -14,29 +14,25 @@ from functools import partial
 
 from attrs import evolve
 
-from cognition import Failure, ModelRequest, Usage
+from cognition import Failure, ModelRequest
 from cognition.parsing import FormatSpec
-from cognition.values.content import MEDIA_TYPES, Image, images_of
+from cognition.values.content import MEDIA_TYPES, images_of
 from cognition.values.messages import UserMessage
-from cognition.wire import DEFAULTS, QUIRKS, Decoder, Quirks, UnsupportedRequestError, WireRequest, decode_error, encode
+from cognition.wire import DEFAULTS, QUIRKS, Decoder, Quirks, UnsupportedRequestError, WireRequest, encode
 from runtime.closeable import Closeable
 from runtime.errors import MediaError, ModelOptionsError, RuntimeClosedError
 from runtime.local.real_model_guard import check_allowed
 from runtime.protocol.backend import DEFAULT_CONTEXT
 from runtime.protocol.model import ModelInfo
 from runtime.protocol.sampling import with_own
-from runtime.providers._connection import Connection, Response
-from runtime.providers._connection_errors import redirect_failure
-from runtime.providers._credentials import NoKeyError, key_of, scrub, scrub_failure
+from runtime.providers._connection import Connection
+from runtime.providers._credentials import NoKeyError, key_of, scrub
 from runtime.providers._exchange import Exchange
 from runtime.providers._generation import RemoteCall, RemoteGeneration
-from runtime.providers._names import RemoteName
 from runtime.providers._server_facts import ServerFacts, ask_facts
 from runtime.providers._token_counts import COUNTING, COUNTING_TEXTS, ServerTokenCounter, estimate_tokens
-from runtime.providers.backends import ANY_SERVER, Price
+from runtime.providers.backends import ANY_SERVER, RemoteName
 from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
-
-REDIRECTS = range(300, 400)
 
 ANY_MODEL = "default_model"
 """Model name to send if neither the program nor the server names one: ``mlx_lm.server`` knows this name, and other
@@ -89,7 +85,7 @@ class RemoteRuntime(Closeable):
         self._model = name.model or facts.model or ANY_MODEL
         self._quirks = _quirks_of(name, facts)
         self._price = name.backend.price_of(self._model)
-        self._info = _info_of(name, self._model, facts, self._quirks, self._price, context_tokens)
+        self._info = self._describe(facts, context_tokens)
         if name.backend.dialect == "ollama":  # or it would take a context of its own, and cut what doesn't fit
             self._quirks = _with_context(self._quirks, self._info.context_tokens)
         self._counts = ServerTokenCounter(self._connection, facts.kind, self._info.name)
@@ -112,30 +108,20 @@ class RemoteRuntime(Closeable):
         self._check_open()
         check_allowed(f"ask {self._name.text}")
         request = self._whole(request)
+        wire, failure = NOTHING, None
         try:
             self._check_media(request)
             wire = self._encode(request)
-            failure = None
         except MediaError as error:
-            wire, failure = NOTHING, Failure(str(error), "modality")
+            failure = Failure(str(error), "modality")
         except UnsupportedRequestError as error:
-            wire, failure = NOTHING, error.failure
+            failure = error.failure
         agent = owner_or(self._owner)
         full = failure or self._open.begin(agent)
         exchange = Exchange(self._name.backend.timeouts)
-        backend = self._name.backend
-        call = RemoteCall(
-            send=partial(self._connection.send, path=wire.path, headers=wire.headers, body=wire.body),
-            quick=self._connection.has_idle,
-            refuse=self._refusal,
-            failure=self._connection.failure,
-            scrub=partial(scrub_failure, backend=backend),
-            scrub_text=partial(scrub, backend=backend),
-            cost=self._cost,
-            over=_nothing if full else partial(self._open.end, agent),
-            decoder=Decoder(backend.dialect, request, self._quirks, model=self._model),
-            warnings=wire.warnings,
-        )
+        decoder = Decoder(self._name.backend.dialect, request, self._quirks, model=self._model)
+        over = _nothing if full else partial(self._open.end, agent)
+        call = RemoteCall(self._connection, wire, decoder, self._price, over)
         generation = RemoteGeneration(self, exchange, call)
         self._running.add(generation)
         if full:
@@ -190,7 +176,9 @@ class RemoteRuntime(Closeable):
         for message in request.messages:
             for image in images_of(message.parts) if isinstance(message, UserMessage) and message.parts else ():
                 if image.media_type not in takes:
-                    raise MediaError(_image_refusal(self._info, image))
+                    what = f"takes {', '.join(takes)} beside text" if takes else "takes text alone"
+                    told = f"the model {self._info.name!r} {what}, and a message has {image}"
+                    raise MediaError(f"{told}; describe the picture in words")
 
     def _whole(self, request: ModelRequest) -> ModelRequest:
         """Return the request with default sampling for unset options."""
@@ -200,30 +188,50 @@ class RemoteRuntime(Closeable):
     def _encode(self, request: ModelRequest) -> WireRequest:
         return encode(self._name.backend.dialect, request, self._model, stream=True, quirks=self._quirks)
 
-    def _refusal(self, answer: Response, body: bytes) -> Failure:
-        if answer.status in REDIRECTS:
-            return redirect_failure(answer.status, answer.headers.get("location", ""), self._name.backend)
-        return decode_error(self._name.backend.dialect, answer.status, answer.headers, body)
-
-    def _cost(self, usage: Usage) -> float:
-        return 0.0 if self._price is None else self._price.of(usage)
+    def _describe(self, facts: ServerFacts, context_tokens: int | None) -> ModelInfo:
+        backend, model, quirks, warnings = self._name.backend, self._model, self._quirks, list[str]()
+        told = facts.context_tokens
+        context = context_tokens or told or backend.context_tokens or DEFAULT_CONTEXT
+        if facts.problem:
+            warnings.append(f"the server could not be asked about the model: {scrub(facts.problem, backend)}")
+        if context_tokens is None and told is None and backend.context_tokens is None:
+            warnings.append(
+                f"the server doesn't tell the context length; {context} tokens are assumed: context_tokens= sets it"
+            )
+        if context_tokens is not None and told is not None and context_tokens > told:
+            warnings.append(f"the server's context has {told} tokens, and {context_tokens} were asked for")
+        if self._price is None:
+            warnings.append(f"no price is known of {model!r}, so its cost counts as 0: prices= of its backend sets it")
+        features = ["system"]
+        if quirks.tools and facts.tools is not False:
+            features.append("tools")
+        if facts.thinking is not False and quirks.thinking_on != "{}":
+            features += ["thinking", "thinking_option"]
+        if facts.kind not in COUNTING:
+            features.append("estimated_counts")
+        media = facts.media if facts.media is not None else MEDIA_TYPES
+        return ModelInfo(
+            name=model,
+            backend=backend.name,
+            path="",
+            context_tokens=context,
+            format=FormatSpec(backend.dialect),
+            features=tuple(features),
+            warnings=tuple(warnings),
+            media=media if quirks.images else (),
+            sampling=facts.sampling,
+        )
 
 
 def _nothing() -> None:
     """The end callback of a reply that never began."""
 
 
-def _image_refusal(info: ModelInfo, image: Image) -> str:
-    takes = f"takes {', '.join(info.media)} beside text" if info.media else "takes text alone"
-    return f"the model {info.name!r} {takes}, and a message has {image}; describe the picture in words"
-
-
 def _quirks_of(name: RemoteName, facts: ServerFacts) -> Quirks:
     """Return the backend's own quirks; if it sets none, those of the server's kind."""
     quirks = name.backend.quirks
-    nobody_s = quirks is ANY_SERVER or quirks is DEFAULTS["responses"]
-    found = QUIRKS.get(facts.kind) if nobody_s else None
-    return found or quirks
+    is_usual = quirks is ANY_SERVER or quirks is DEFAULTS["responses"]
+    return (QUIRKS.get(facts.kind) if is_usual else None) or quirks
 
 
 def _with_context(quirks: Quirks, context_tokens: int) -> Quirks:
@@ -231,40 +239,3 @@ def _with_context(quirks: Quirks, context_tokens: int) -> Quirks:
     extra = json.loads(quirks.extra)
     options = {"num_ctx": context_tokens, **extra.get("options", {})}
     return evolve(quirks, extra=json.dumps({**extra, "options": options}))
-
-
-def _info_of(
-    name: RemoteName, model: str, facts: ServerFacts, quirks: Quirks, price: Price | None, context_tokens: int | None
-) -> ModelInfo:
-    backend, warnings = name.backend, list[str]()
-    told = facts.context_tokens
-    context = context_tokens or told or backend.context_tokens or DEFAULT_CONTEXT
-    if facts.problem:
-        warnings.append(f"the server could not be asked about the model: {scrub(facts.problem, backend)}")
-    if context_tokens is None and told is None and backend.context_tokens is None:
-        warnings.append(
-            f"the server doesn't tell the context length; {context} tokens are assumed: context_tokens= sets it"
-        )
-    if context_tokens is not None and told is not None and context_tokens > told:
-        warnings.append(f"the server's context has {told} tokens, and {context_tokens} were asked for")
-    if price is None:
-        warnings.append(f"no price is known of {model!r}, so its cost counts as 0: prices= of its backend sets it")
-    features = ["system"]
-    if quirks.tools and facts.tools is not False:
-        features.append("tools")
-    if facts.thinking is not False and quirks.thinking_on != "{}":
-        features += ["thinking", "thinking_option"]
-    if facts.kind not in COUNTING:
-        features.append("estimated_counts")
-    media = facts.media if facts.media is not None else MEDIA_TYPES
-    return ModelInfo(
-        name=model or name.text,
-        backend=backend.name,
-        path="",
-        context_tokens=context,
-        format=FormatSpec(backend.dialect),
-        features=tuple(features),
-        warnings=tuple(warnings),
-        media=media if quirks.images else (),
-        sampling=facts.sampling,
-    )

@@ -61,8 +61,5 @@ class FairShares:
 
     def order(self, waiting: Iterable[Request]) -> list[Request]:
         """Sort requests by their owners' accounts; requests with equal accounts stay in order of arrival."""
-        accounts: dict[int, int] = {}
-        for request in waiting:
-            if request.owner not in accounts:
-                accounts[request.owner] = self.of(request.owner)
+        accounts = {owner: self.of(owner) for owner in {request.owner for request in waiting}}
         return sorted(waiting, key=lambda request: accounts[request.owner])

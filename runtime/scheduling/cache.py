@@ -111,9 +111,8 @@ class Cache:
         branches = _cut_branches(held.branches, length)
         # It can go on where it is unless that is another's branch, or another holds more of its own.
         own = held.writes and len(branches) == len(held.branches) and not self._beyond(sequence, branches[-1])
-        return evolve(
-            self, held={**self.held, sequence: CachedSequence(held.tokens.cut(length), branches, own, held.used)}
-        )
+        shorter = CachedSequence(held.tokens.cut(length), branches, own, held.used)
+        return evolve(self, held={**self.held, sequence: shorter})
 
     def _beyond(self, sequence: int, branch: Branch) -> bool:
         return any(
@@ -135,11 +134,6 @@ class Cache:
 
 
 def _cut_branches(branches: tuple[Branch, ...], length: int) -> tuple[Branch, ...]:
-    kept: list[Branch] = []
-    start = 0
-    for branch in branches:
-        if start >= length:
-            break
-        kept.append(Branch(branch.id, min(branch.stop, length)))
-        start = branch.stop
-    return tuple(kept)
+    starts = (0, *(one.stop for one in branches))
+    kept = (one for start, one in zip(starts, branches, strict=False) if start < length)
+    return tuple(Branch(one.id, min(one.stop, length)) for one in kept)

@@ -18,8 +18,7 @@ from attrs import Attribute, evolve, field, frozen
 
 from runtime.scheduling._fair_queue import FairShares
 from runtime.scheduling.cache import Cache
-from runtime.scheduling.prefix import common_prefix
-from runtime.scheduling.tokens import Tokens
+from runtime.scheduling.tokens import Tokens, common_prefix
 
 NO_GUESSES: Mapping[int, Sequence[int]] = MappingProxyType({})
 
@@ -206,9 +205,8 @@ class Schedule:
         running = dict(self.running)
         for request, more in tokens.items():
             run = running[request]
-            running[request] = RunningRequest(
-                run.request, run.sequence, run.tokens.extend(more), run.served, run.reused
-            )
+            longer = run.tokens.extend(more)
+            running[request] = RunningRequest(run.request, run.sequence, longer, run.served, run.reused)
         return Schedule(self.limits, self.cache, running, self.waiting, self.prompts_next, self.shares, self.passed)
 
     def record_batch(self, batch: tuple[BatchPiece, ...]) -> Schedule:
@@ -307,7 +305,8 @@ def _replies(schedule: Schedule, replies: list[int], guesses: Mapping[int, Seque
         piece = _piece(schedule, id, 1)
         hoped = guesses.get(id)
         if hoped and room > 0:
-            piece = _guessing(schedule, piece, hoped[:room])
+            more = tuple(hoped[: min(room, schedule.running[id].request.most - piece.start - 1)])
+            piece = BatchPiece(id, piece.sequence, piece.start, piece.tokens + more, last=True, guesses=len(more))
             room -= piece.guesses
         pieces.append(piece)
     return tuple(sorted(pieces, key=lambda piece: piece.sequence))  # neighbours are evaluated together
@@ -345,16 +344,10 @@ def _piece(schedule: Schedule, id: int, size: int) -> BatchPiece:
     return BatchPiece(id, run.sequence, start, tokens, last=start + size == len(run.tokens))
 
 
-def _guessing(schedule: Schedule, piece: BatchPiece, hoped: Sequence[int]) -> BatchPiece:
-    room = schedule.running[piece.request].request.most - piece.start - 1
-    more = tuple(hoped[:room])
-    return BatchPiece(piece.request, piece.sequence, piece.start, piece.tokens + more, last=True, guesses=len(more))
-
-
 def take_back(schedule: Schedule) -> tuple[Cut, ...]:
     """Return the cuts that remove wrong guesses of running replies from the cache."""
-    over = [(run.sequence, len(run.tokens) - 1) for run in schedule.running.values() if schedule.behind(run) < 1]
-    return tuple(Cut(sequence, length) for sequence, length in over)
+    over = [run for run in schedule.running.values() if schedule.behind(run) < 1]
+    return tuple(Cut(run.sequence, len(run.tokens) - 1) for run in over)
 
 
 def cut(schedule: Schedule, change: Cut) -> Schedule:
@@ -386,10 +379,8 @@ def keep(schedule: Schedule) -> tuple[Schedule, tuple[Change, ...]] | None:
 
 
 def _has_snapshot(cache: Cache, tokens: Tokens, length: int) -> bool:
-    return any(
-        held.snapshot and len(held.tokens) == length and held.tokens[:] == tokens[:length]
-        for held in cache.held.values()
-    )
+    snapshots = (held.tokens for held in cache.held.values() if held.snapshot and len(held.tokens) == length)
+    return any(one[:] == tokens[:length] for one in snapshots)
 
 
 def adopt(schedule: Schedule, tokens: Tokens) -> tuple[Schedule, int, tuple[Drop, ...]] | None:

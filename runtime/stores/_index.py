@@ -12,9 +12,8 @@ from __future__ import annotations
 import contextlib
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate, takewhile
 from pathlib import Path
@@ -34,6 +33,7 @@ from runtime.stores._file_snapshot import (
     parse_state,
     states_in,
 )
+from runtime.stores._tables import has_tables
 from runtime.stores.markdown_entries import BEGINNING, EntryPiece, Mark, mark_in, mark_text, read_after
 
 VERSION = 3
@@ -64,23 +64,12 @@ CREATE VIRTUAL TABLE words USING fts5(title, text, tokenize = "porter ascii toke
 (https://www.sqlite.org/fts5.html).
 """
 
+OWN = "sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'words_*')"
+"""All definitions except FTS5's own tables, which differ between versions."""
+
 RECENCY, HALF_LIFE = 0.5, 30
 """The extra weight of today's passages over those without a date, and its half-life in days."""
 
-
-class RecencyWeights(dict[int, float]):
-    """Weights by the ordinal of the day."""
-
-    def __init__(self, today: date) -> None:
-        self._today = today
-
-    def __missing__(self, number: int) -> float:
-        self[number] = found = recency(number, self._today)
-        return found
-
-
-ages_of = lru_cache(maxsize=2)(RecencyWeights)
-"""Cached per day: a search has hundreds of passages."""
 
 MOST_PASSAGES = 50_000
 """Maximum of one file."""
@@ -174,30 +163,25 @@ class Index:
 
     # ------------------------------------------------------------------------------------------------- the files
 
+    @_damage()
     def follow(self, folder: Path) -> None:
         """Index the changes in the files; raises sqlite3.Error and OSError."""
-        with _damage():
-            self._follow(folder)
-
-    def _follow(self, folder: Path) -> None:
         now = listing(folder, self._places)  # before the files are looked at: what changes meanwhile is seen
-        known = self._files()
+        known = self.files()
         if now is not None and now == self._settled and self._are_as_they_were(folder, known):
             return
         states, places = states_in(folder)
-        changed = self._changed_files(folder, states, known := self._files())
-        if not changed:
-            self._settled, self._places = now if places == self._places else None, places
-            return
-        try:
-            with writing(self._file):
-                if (now_known := self._files()) is not known:  # another process has been here meanwhile
-                    changed = self._changed_files(folder, states, now_known)
-                for name in changed:
-                    self._take_in(folder, name, now_known)
-        except BaseException:  # what is known is not what is indexed
-            self._forget()
-            raise
+        changed = self._changed_files(folder, states, known := self.files())
+        if changed:
+            try:
+                with writing(self._file):
+                    if (now_known := self.files()) is not known:  # another process has been here meanwhile
+                        changed = self._changed_files(folder, states, now_known)
+                    for name in changed:
+                        self._take_in(folder, name, now_known)
+            except BaseException:  # what is known is not what is indexed
+                self._forget()
+                raise
         self._settled, self._places = now if places == self._places else None, places
 
     def _are_as_they_were(self, folder: Path, known: dict[str, IndexedFile]) -> bool:
@@ -234,21 +218,16 @@ class Index:
                     found.append(name)
         return sorted(found, key=lambda name: (-FOLDERS.index(name.partition("/")[0]), name))
 
-    def files(self) -> Mapping[str, IndexedFile]:
-        """Return the files as indexed."""
-        return self._files()
-
-    def _files(self) -> dict[str, IndexedFile]:
+    def files(self) -> dict[str, IndexedFile]:
+        """Return the files as indexed, not to be changed."""
         version = self._file.execute("PRAGMA data_version").fetchone()[0]
         if self._known is None or version != self._version:
             self._forget()
-            self._known, self._version = self._read_files(), version
+            rows = self._file.execute("SELECT name, state, checked, length, hash, problem, passages, mark FROM files")
+            self._known = {name: IndexedFile(parse_state(state), *rest) for name, state, *rest in rows}
+            self._version = version
             self._passages = sum(one.passages for one in self._known.values())
         return self._known
-
-    def _read_files(self) -> dict[str, IndexedFile]:
-        rows = self._file.execute("SELECT name, state, checked, length, hash, problem, passages, mark FROM files")
-        return {name: IndexedFile(parse_state(state), *rest) for name, state, *rest in rows}
 
     def _take_in(self, folder: Path, name: str, files: dict[str, IndexedFile]) -> None:
         """Index the current version of a file, and update ``files``."""
@@ -307,20 +286,14 @@ class Index:
             self._added.append(number)
             row = (number, name, source, first + place, piece.line, piece.day, piece.title, piece.text, hashes[place])
             self._file.execute("INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-            title, text = words_of(f"{stem} {piece.title}"), words_of(piece.text)
-            self._file.execute(
-                "INSERT INTO words(rowid, title, text) VALUES (?, ?, ?)", (number, " ".join(title), " ".join(text))
-            )
-        for number in range(tail):
-            id_, line, _ = old[len(old) - tail + number]
-            place = len(pieces) - tail + number
-            if (len(old), line) != (len(pieces), pieces[place].line):
+            title, text = (" ".join(words_of(one)) for one in (f"{stem} {piece.title}", piece.text))
+            self._file.execute("INSERT INTO words(rowid, title, text) VALUES (?, ?, ?)", (number, title, text))
+        for place in (*range(same), *range(len(pieces) - tail, len(pieces))):
+            before = place if place < same else place - len(pieces) + len(old)
+            id_, line, _ = old[before]
+            if (before, line) != (place, pieces[place].line):
                 new = (first + place, pieces[place].line, id_)
                 self._file.execute("UPDATE passages SET place = ?, line = ? WHERE id = ?", new)
-        for number in range(same):
-            if old[number][1] != pieces[number].line:
-                new_line = (pieces[number].line, old[number][0])
-                self._file.execute("UPDATE passages SET line = ? WHERE id = ?", new_line)
         return len(old)
 
     def _next_number(self, day: str) -> int:
@@ -331,6 +304,7 @@ class Index:
 
     # ------------------------------------------------------------------------------------------------- searching
 
+    @_damage()
     def search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[FoundPassage]:
         """Return the best passages, best first. The result depends only on files, query and day.
 
@@ -345,19 +319,13 @@ class Index:
         """
         if not words:
             return []
-        with _damage():
-            return self._search(words, filters, limit, today)
-
-    def _search(self, words: Sequence[str], filters: Filters, limit: int, today: date) -> list[FoundPassage]:
         self._file.execute("BEGIN")  # one state of the index for all that follows
         try:
             rarer, telling, others = self._by_rarity(words)
             found = self._rank(rarer, telling, filters, today, limit)
             if len(found) < limit and others:
-                known = {id_ for _, id_ in found}
-                found += [
-                    one for one in self._newest(others, filters, today, limit + len(found)) if one[1] not in known
-                ]
+                known, newest = {id_ for _, id_ in found}, self._newest(others, filters, today, limit + len(found))
+                found += [one for one in newest if one[1] not in known]
             return [self._row(score, id_) for score, id_ in found[:limit]]
         finally:
             with contextlib.suppress(sqlite3.Error):
@@ -412,19 +380,17 @@ class Index:
         if others:  # a condition that changes nothing, but has bm25 count them; the words that choose count twice
             values[0] = f"({values[0]}) AND ({' OR '.join([*words, *others])})"
         joined = "CROSS JOIN passages INDEXED BY by_id ON passages.id = words.rowid" if len(values) > 1 else ""
-        weights = self._file.execute(
-            f"SELECT words.rowid, -bm25(words, 2.0, 1.0) FROM words {joined} WHERE {wanted}", values
-        ).fetchall()
-        ages = ages_of(today)
+        query = f"SELECT words.rowid, -bm25(words, 2.0, 1.0) FROM words {joined} WHERE {wanted}"
+        weights = self._file.execute(query, values).fetchall()
+        ages = {day: recency(day, today) for day in {id_ // PER_DAY for id_, _ in weights}}
         scored = [(weight * ages[id_ // PER_DAY], id_) for id_, weight in weights]
         if len(scored) > limit:
             least = sorted([score for score, _ in scored])[-limit]
             scored = [one for one in scored if one[0] >= least]
         scores = {id_: score for score, id_ in scored}
         # Of the same score the newest first, then by name and place: nothing depends on the order of their numbers.
-        rows = self._file.execute(
-            f"SELECT id, day, name, place FROM passages WHERE id IN ({','.join(map(str, scores))})"
-        ).fetchall()
+        query = f"SELECT id, day, name, place FROM passages WHERE id IN ({','.join(map(str, scores))})"
+        rows = self._file.execute(query).fetchall()
         rows.sort(key=lambda row: (row[2], row[3]))
         rows.sort(key=lambda row: (scores[row[0]], row[1]), reverse=True)
         return [(scores[row[0]], row[0]) for row in rows]
@@ -444,13 +410,10 @@ class Index:
             if len(found) == limit:
                 break
         else:
-            rows = self._file.execute(
-                "SELECT id FROM passages INDEXED BY by_day "
-                f"WHERE {allowed} AND id IN (SELECT rowid FROM words WHERE words MATCH ?) {order} {limit}",
-                [*values[1:], match],
-            )
-            found = [id_ for (id_,) in rows]
-        return [(NEXT_TO_NOTHING * ages_of(today)[id_ // PER_DAY], id_) for id_ in found]
+            matching = "id IN (SELECT rowid FROM words WHERE words MATCH ?)"
+            query = f"SELECT id FROM passages INDEXED BY by_day WHERE {allowed} AND {matching} {order} {limit}"
+            found = [id_ for (id_,) in self._file.execute(query, [*values[1:], match])]
+        return [(NEXT_TO_NOTHING * recency(id_ // PER_DAY, today), id_) for id_ in found]
 
 
 def _is_racy(file: IndexedFile | FileVersion) -> bool:
@@ -508,9 +471,8 @@ def connect(path: Path | None) -> sqlite3.Connection:
     Raises:
         sqlite3.Error: it is not an index, has another version, or is incomplete.
     """
-    file = sqlite3.connect(
-        ":memory:" if path is None else path, check_same_thread=False, isolation_level=None, timeout=WAIT / 1000
-    )
+    place = ":memory:" if path is None else path
+    file = sqlite3.connect(place, check_same_thread=False, isolation_level=None, timeout=WAIT / 1000)
     try:
         file.execute(f"PRAGMA cache_size = -{CACHE}")
         if path is not None:
@@ -521,7 +483,7 @@ def connect(path: Path | None) -> sqlite3.Connection:
                 for statement in TABLES.split(";\n"):
                     file.execute(statement)
                 file.execute("INSERT INTO about VALUES (?)", (VERSION,))
-        if _schema(file) != _own_schema():
+        if not has_tables(file, TABLES, OWN):
             raise sqlite3.DatabaseError("its tables are not those of an index")
         if file.execute("SELECT version FROM about").fetchall() != [(VERSION,)]:
             raise sqlite3.DatabaseError("the index is of another version")
@@ -549,20 +511,3 @@ def writing(file: sqlite3.Connection) -> Iterator[None]:
         with contextlib.suppress(sqlite3.Error):
             file.execute("ROLLBACK")
         raise
-
-
-def _schema(file: sqlite3.Connection) -> set[tuple[str, str]]:
-    """Return the definitions in a file, except FTS5's own tables, which differ between versions.
-
-    A search would run a foreign view or trigger.
-    """
-    rows: Iterable[tuple[str, str]] = file.execute(
-        "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND NOT (type = 'table' AND name GLOB 'words_*')"
-    )
-    return set(rows)
-
-
-def _own_schema() -> set[tuple[str, str]]:
-    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
-        empty.executescript(TABLES)
-        return _schema(empty)

@@ -130,14 +130,12 @@ def lock(path: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > until:
-                    raise MemoryStoreError(
-                        f"another process has held {path} for {PATIENCE:.0f} s; end it, or try again", str(path)
-                    ) from None
+                    told = f"another process has held {path} for {PATIENCE:.0f} s; end it, or try again"
+                    raise MemoryStoreError(told, str(path)) from None
                 time.sleep(PAUSE)
             except OSError as error:
-                raise MemoryStoreError(
-                    f"{path} can't be locked ({error.strerror}); put the memory on a disk of this machine", str(path)
-                ) from error
+                told = f"{path} can't be locked ({error.strerror}); put the memory on a disk of this machine"
+                raise MemoryStoreError(told, str(path)) from error
         try:
             yield
         finally:  # and not by closing it, of which a child may have a copy

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, timedelta
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal, TypeVar, get_args
+from typing import Literal, TypeVar, cast, get_args
 
 from attrs import frozen
 
@@ -37,14 +37,13 @@ from runtime.files import (
 from runtime.stores._file_snapshot import FOLDERS, LONGEST_FILE
 from runtime.stores._index import Filters, FoundPassage, Index
 from runtime.stores._index_versions import BUSY, ELSEWHERE, IndexVersions, code_of, lock
-from runtime.stores._outcomes import OUTCOMES, OutcomeCounts, digest_of, outcome_line
+from runtime.stores._outcomes import OUTCOMES, How, OutcomeCounts, digest_of, outcome_line
 from runtime.stores.markdown_entries import clean, day_of, entry, notes_in, one_line
 
 EXCERPT = 160
 """Maximum characters of an excerpt."""
 
 Source = Literal["episodes", "knowledge", "outcomes"]
-How = Literal["succeeded", "failed", "denied", "approved"]
 
 LONGEST_NOTE = 1 << 16
 """Maximum characters of a note."""
@@ -155,9 +154,8 @@ class MemoryFolder(Closeable):
         if not os.fspath(path):
             raise self._error("its name is empty", "name a folder")
         if not _has_fts5():
-            raise self._error(
-                "this Python's SQLite has no full-text search (FTS5)", "use one that has, as those of python.org have"
-            )
+            todo = "use one that has, as those of python.org have"
+            raise self._error("this Python's SQLite has no full-text search (FTS5)", todo)
         with self._report_errors(self.path):
             make_directory(self.path)
         weakref.finalize(self, _close, self.__dict__)
@@ -173,10 +171,13 @@ class MemoryFolder(Closeable):
         self._check("text", text, str)
         self._check("topic", topic, str)
         if not TOPIC.fullmatch(topic):
-            raise self._error(
-                f"{topic!r} is no topic", "use up to 64 letters, digits, spaces, '-' and '_', a letter or digit first"
-            )
-        note = self._writable(text)
+            todo = "use up to 64 letters, digits, spaces, '-' and '_', a letter or digit first"
+            raise self._error(f"{topic!r} is no topic", todo)
+        note = clean(self._hide_secrets(text))
+        if not note:
+            raise self._error("a note has to say something", "give it a text")
+        if len(note) > LONGEST_NOTE:
+            raise self._error(f"a note has {len(note):,} characters, and {LONGEST_NOTE:,} at most", "shorten it")
         path = self.path / "knowledge" / f"{topic}.md"
         with self._writing(path):
             try:
@@ -305,22 +306,12 @@ class MemoryFolder(Closeable):
         """Close the index. A second call does nothing."""
         with self._mutex:
             self._closed = True
-            if self._open is not None:
-                self._open[1].close()
-                self._open = None
+            self._close_index()
 
     # --------------------------------------------------------------------------------------------------- the files
 
     def _hide_secrets(self, text: str) -> str:
         return text if self._hide is None else self._hide(text)
-
-    def _writable(self, text: str) -> str:
-        note = clean(self._hide_secrets(text))
-        if not note:
-            raise self._error("a note has to say something", "give it a text")
-        if len(note) > LONGEST_NOTE:
-            raise self._error(f"a note has {len(note):,} characters, and {LONGEST_NOTE:,} at most", "shorten it")
-        return note
 
     @contextlib.contextmanager
     def _writing(self, path: Path) -> Iterator[None]:
@@ -345,9 +336,8 @@ class MemoryFolder(Closeable):
                 text = f"\n{text}"
             content = text.encode("utf-8", "replace")
             if size + len(content) > LONGEST_FILE:
-                raise UnusableFileError(
-                    f"it would be longer than the {LONGEST_FILE:,} bytes that are searched; move a part of it", path
-                )
+                reason = f"it would be longer than the {LONGEST_FILE:,} bytes that are searched; move a part of it"
+                raise UnusableFileError(reason, path)
             written = 0
             try:
                 while written < len(content):
@@ -391,8 +381,7 @@ class MemoryFolder(Closeable):
                 self._open[1].abandon()
             self._open, self._process = None, os.getpid()
         if self._open is not None and self._open[0] and self._open[0] != self._generations.current():
-            self._open[1].close()
-            self._open = None
+            self._close_index()
         if self._open is None:
             try:
                 self._open = self._generations.open()
@@ -400,21 +389,23 @@ class MemoryFolder(Closeable):
                 self._open = ("", Index(None))  # a folder that can't be written is searched all the same
         return self._open[1]
 
+    def _close_index(self) -> str:
+        """Close the index, if one is open; return its name, empty for one in memory."""
+        name, index = self._open or ("", None)
+        if index is not None:
+            index.close()
+        self._open = None
+        return name
+
     def _recover(self, error: sqlite3.Error) -> None:
         if code_of(error) in ELSEWHERE:
-            if self._open is not None:
-                self._open[1].close()
+            self._close_index()
             self._open = ("", Index(None))
         elif code_of(error) not in BUSY:
             self._renew()
 
     def _renew(self) -> None:
-        name = ""
-        if self._open is not None:
-            name = self._open[0]
-            self._open[1].close()
-            self._open = None
-        name = name or self._generations.current()
+        name = self._close_index() or self._generations.current()
         try:
             self._open = self._generations.replace(name)
         except (sqlite3.Error, OSError, MemoryStoreError):
@@ -446,11 +437,7 @@ class MemoryFolder(Closeable):
 
 
 def _source(name: str) -> Source:
-    source: Source
-    for source in get_args(Source):
-        if name.startswith(source):
-            return source
-    raise AssertionError(name)
+    return cast("Source", name.partition("/")[0])
 
 
 def _passage(row: FoundPassage, best: float, query: str) -> Passage:

@@ -17,6 +17,7 @@ from typing import Protocol, runtime_checkable
 from runtime.closeable import Closeable
 from runtime.errors import MemoryStoreError
 from runtime.files import check_private, make_private, reason_about
+from runtime.stores._tables import has_tables
 
 WORD = re.compile(r"\w+")
 
@@ -36,6 +37,9 @@ CREATE TRIGGER IF NOT EXISTS saved AFTER INSERT ON notes
     BEGIN INSERT INTO words(rowid, text) VALUES (new.id, new.text); END;
 """
 """The texts, and SQLite's full-text index on them (https://www.sqlite.org/fts5.html), which stores no second copy."""
+
+OWN = "tbl_name IN ('notes', 'words') AND type <> 'index'"
+"""The definitions under our names."""
 
 
 @runtime_checkable
@@ -85,7 +89,7 @@ class Notes(Closeable):
             # The journal stays, as our own file: made anew for each note, it could be a link by then.
             self._file.execute("PRAGMA journal_mode = TRUNCATE")
             self._file.executescript(TABLES)
-            if path is not None and _schema(self._file) != _SCHEMA:
+            if path is not None and not has_tables(self._file, TABLES, OWN):
                 raise sqlite3.DatabaseError("its tables are not those of notes")
         except DAMAGE as error:
             self._file.close()
@@ -106,9 +110,8 @@ class Notes(Closeable):
             return ()
         try:
             with self._lock:
-                rows = self._file.execute(
-                    "SELECT text FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?", (words, FOUND)
-                ).fetchall()
+                query = "SELECT text FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?"
+                rows = self._file.execute(query, (words, FOUND)).fetchall()
         except DAMAGE as error:
             raise self._error(error) from error
         return tuple(text for (text,) in rows)
@@ -144,22 +147,6 @@ def _prepare_file(path: str) -> None:
     for name in (journal, f"{path}-wal", f"{path}-shm"):  # the last two of another program's making
         with contextlib.suppress(FileNotFoundError):
             check_private(name)
-
-
-def _schema(file: sqlite3.Connection) -> set[tuple[str, str]]:
-    """Return the definitions under our names: a search would run a foreign view or trigger."""
-    return set(
-        file.execute("SELECT name, sql FROM sqlite_schema WHERE tbl_name IN ('notes', 'words') AND type <> 'index'")
-    )
-
-
-def _own_schema() -> set[tuple[str, str]]:
-    with contextlib.closing(sqlite3.connect(":memory:")) as empty:
-        empty.executescript(TABLES)
-        return _schema(empty)
-
-
-_SCHEMA = _own_schema()
 
 
 def _storable(text: str) -> str:

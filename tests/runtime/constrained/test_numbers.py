@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from runtime.constrained._numbers import integer_range, pattern_of
+from runtime.constrained._patterns import integer_range, pattern_of
 from runtime.constrained.nodes import Number
 
 bounds = st.none() | st.decimals(-2000, 2000, places=3) | st.integers(-(10**12), 10**12).map(Decimal)

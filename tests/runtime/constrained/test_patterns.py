@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from interpreters.tools._ecma import Pattern, UnreadablePatternError
-from runtime.constrained._pattern_check import text_verdict
-from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern, literal
+from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern, literal, text_verdict
 from runtime.constrained.nodes import Text
 
 PATTERNS = [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from runtime import Adapter, LlamaOptions, ModelFileError, ModelOptionsError, Rope, load_model
-from runtime.llama.options import CACHE_TYPES, CacheType
+from runtime.llama.options import CacheType
 from runtime.local.handles import LocalRuntime
 from runtime.scheduling.plan import BatchPiece
 from tests.runtime.conftest import installed_or_skip
@@ -257,7 +257,7 @@ class TestLoaded:
         assert half < 0.65 * whole
         assert 0 < difference(rounded, plain) < 0.2 * plain.std()
 
-    @pytest.mark.parametrize("kind", CACHE_TYPES)
+    @pytest.mark.parametrize("kind", get_args(CacheType))
     @pytest.mark.parametrize("values", [False, True])
     def test_every_kind_of_cache(self, folder: Path, kind: CacheType, values: bool) -> None:
         """Nearly the same logits with each, by its precision; another one for each of them."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import given, strategies as st
 
-from runtime.local._drafting import FIRST, LONGEST_PAUSE, LOOKED_UP, MOST, PromptLookup
+from runtime.local._running_reply import FIRST, LONGEST_PAUSE, LOOKED_UP, MOST, PromptLookup
 
 TOKENS = st.lists(st.integers(0, 1), max_size=60) | st.lists(
     st.sampled_from([[1, 2, 3], [256, 65536], [151_643]]), max_size=20

@@ -247,7 +247,7 @@ class TestTime:
 
 
 def runtime_of(backend: Backend) -> RemoteRuntime:
-    from runtime.providers._names import RemoteName
+    from runtime.providers.backends import RemoteName
 
     return RemoteRuntime(RemoteName(backend, "small"), ask=False)
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from runtime import ModelSpecError
-from runtime.providers._names import RemoteName, remote_name
-from runtime.providers.backends import BACKENDS, Backend
+from runtime.providers.backends import BACKENDS, Backend, RemoteName, remote_name
 
 NAMES = BACKENDS.names
 

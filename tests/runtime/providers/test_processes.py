@@ -17,7 +17,7 @@ from interpreters.testing.fakes import FunctionModel, Hold, Reply, ScriptedModel
 from runtime import Backend, Timeouts
 from runtime.protocol.model import Done
 from runtime.providers._connection import Response
-from runtime.providers._names import RemoteName
+from runtime.providers.backends import RemoteName
 from runtime.providers.remote import RemoteRuntime
 from tests.runtime.asking import ask, reply
 from tests.runtime.providers.speaking import SpeakingServer

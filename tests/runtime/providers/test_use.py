@@ -24,8 +24,7 @@ from cognition.steps.retry import classify
 from interpreters.testing.fakes import Hold, Reply, ScriptedModel
 from runtime import Done, ModelServer, ModelSpecError, load_model
 from runtime.local.real_model_guard import BLOCKED, VARIABLE, RealModelBlockedError
-from runtime.providers._names import remote_name
-from runtime.providers.backends import Backend
+from runtime.providers.backends import Backend, remote_name
 from runtime.providers.remote import RemoteRuntime
 from tests.runtime.asking import ask, reply
 from tests.runtime.providers.fault_proxy import FaultProxy

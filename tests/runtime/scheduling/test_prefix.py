@@ -2,7 +2,7 @@
 
 from hypothesis import given, strategies as st
 
-from runtime.scheduling.prefix import common_prefix
+from runtime.scheduling.tokens import common_prefix
 
 tokens = st.lists(st.integers(0, 2), max_size=40)
 extended = st.tuples(tokens, tokens, tokens).map(lambda parts: (parts[0] + parts[1], parts[0] + parts[2]))
