@@ -69,7 +69,7 @@ def environment(version: str, python: str) -> Path:
 
 
 def built_wheels() -> list[str]:
-    """Return the wheel of llama.cpp that pip built for this Python. It fits every Python 3, and pip would build another."""
+    """Return the wheel of llama.cpp that pip built for this Python: it fits every Python 3, but pip would not use it."""
     command = (sys.executable, "-m", "pip", "cache", "list", "--format=abspath", "llama_cpp_python")
     listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
     return [line for line in listed if line.endswith(".whl") and "-py3-none-" in line][-1:]
