@@ -36,7 +36,7 @@ export CXXFLAGS += -U__AMX_INT8__
 SECONDS ?= $(call short,5,600)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo servers test test-all coverage lint format types contracts docs mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills memory-kills durable-kills restate-kills check clean
+.PHONY: help demo servers test test-all test-pythons coverage lint format types contracts docs mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills memory-kills durable-kills restate-kills check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,10 @@ test: $(VENV)/.all ## set up everything, then run the quick tests: every room, e
 
 test-all: $(VENV)/.all ## run all tests
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+
+# 3.12 and 3.13 where they are installed, and the core on 3.14. Those that are not there are named.
+test-pythons: $(VENV)/.all ## run the quick tests on Python 3.12 and 3.13, if they are installed, and the core's on 3.14 (Pyodide)
+	$(BIN)/python tests/pythons.py $(ARGS)
 
 # A fixed seed: what is reached must not depend on what Hypothesis happens to draw.
 coverage: $(VENV)/.all ## the core's tests, which reach every line and branch of cognition/

@@ -58,7 +58,7 @@ async def run_durably(agent: DurableAgent, session: str, event: str, context: Du
     Args:
         agent: the definition.
         session: its name in the store. A new session is created.
-        event: the outer input as JSON, from ``texts.input_text``.
+        event: the outer input as JSON, from ``serialization.input_text``.
         context: the engine.
         take: returns the session's recorder.
 
