@@ -123,8 +123,7 @@ def test_each_file_that_the_architecture_page_names_exists() -> None:
 
 
 def test_each_function_of_the_walks_is_in_the_file_of_its_row() -> None:
-    """The walks of the page on the architecture name the functions that a value passes, and their files. So does its
-    table of questions."""
+    """The walks and the table of questions on the page on the architecture name functions of ours, and their files."""
     walks = ARCHITECTURE.read_text("utf-8").split("## Three walks")[1].split("\n## Add an input")[0]
     rows = [line.split("|")[2:4] for line in walks.splitlines() if line.startswith("|") and "`" in line]
     missing = [

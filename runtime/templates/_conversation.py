@@ -86,7 +86,12 @@ def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
 
     one = _text_entry_for_calls if shape.calls_as_text else _entry
     one = one if request.protocol == "native" else _text_entry
-    made = [one(message, shield, shape, call_id) for message in request.messages]
+    made = [
+        {"role": "user", "content": shield.text(message.text)}
+        if isinstance(message, UserMessage) and not message.parts
+        else one(message, shield, shape, call_id)
+        for message in request.messages
+    ]
     if request.system:
         system = shield.text(request.system)
         if shape.fold_system:

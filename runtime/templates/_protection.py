@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
@@ -69,19 +69,25 @@ class Shield:
 
     def __init__(self, markers: Markers) -> None:
         self._markers = markers
-        self._remember = lru_cache(REMEMBERED_TEXTS)(self._mark)
-        """Recent contents with their marks: each step of a session repeats those of the previous one."""
+        self._known: dict[str, str] = {}
+        """Recent contents, oldest first, with their marks: each step of a session repeats those of the previous one."""
 
     def text(self, content: str) -> str:
         """Return the content with its marks; unchanged if it can't write a marker."""
-        return self._remember(content) if len(content) <= LONGEST_REMEMBERED else self._mark(content)
-
-    def _mark(self, content: str) -> str:
+        known = self._known.get(content)
+        if known is not None:
+            return known
         marked = self._places(content)
-        if not marked and not TAKEN.search(content):
-            return content
-        cuts = [0, *sorted(marked), len(content)]
-        return MARK.join([TAKEN.sub(_as_itself, content[start:end]) for start, end in pairwise(cuts)])
+        made = content
+        if marked or TAKEN.search(content):
+            cuts = [0, *sorted(marked), len(content)]
+            made = MARK.join([TAKEN.sub(_as_itself, content[start:end]) for start, end in pairwise(cuts)])
+        if len(content) <= LONGEST_REMEMBERED:
+            if len(self._known) >= REMEMBERED_TEXTS:
+                with suppress(KeyError, RuntimeError):  # another thread was first
+                    del self._known[next(iter(self._known))]
+            self._known[content] = made
+        return made
 
     def _places(self, content: str) -> set[int]:
         """Return the characters of a content to put marks before."""

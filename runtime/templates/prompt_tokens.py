@@ -63,7 +63,10 @@ class PromptTokenizer:
                 first, last = rest.popleft()
                 within.append((first - start, last - start))
             ids = [self._ids[part[first:last]] for first, last in within]
-            found = self._tokenize(part, special=True, continued=start > 0)
+            if start:
+                found = self._tokenize(part, special=True, continued=True)
+            else:
+                found = self.backend.tokenize(part, special=True)
             watched = self._watched_tokens
             if [token for token in found if token in watched] != [one for one in ids if one in watched]:
                 found = self._apart(part, within, ids, continued=start > 0)

@@ -14,6 +14,7 @@ import pytest
 from cognition import Cancelled, Idle, ToolMessage
 from interpreters import AgentClosedError, AsyncAgent, replay, tool
 from interpreters.recording.journal import Journal, JournalWriteError
+from interpreters.recording.journal.errors import unwritten_error
 from interpreters.recording.journal.locking import is_being_written
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.cognition.told import MAY_HAVE_HAPPENED
@@ -215,7 +216,7 @@ def test_a_cancelled_close_whose_turn_can_t_be_written_lets_go_all_the_same(
         await session.both.wait()
 
         def fail(journal: Journal, *_: Any) -> None:
-            raise journal._write_error(OSError(28, "there is no room"))
+            raise unwritten_error(OSError(28, "there is no room"), journal.path)
 
         monkeypatch.setattr(Journal, "write", fail)
         session.agent.cancel()

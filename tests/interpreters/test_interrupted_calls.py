@@ -25,6 +25,7 @@ from cognition import (
 )
 from interpreters import Agent, AsyncAgent, PendingError, replay, tool
 from interpreters.recording.journal import Journal, JournalWriteError
+from interpreters.recording.journal.errors import unwritten_error
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.cognition.told import MAY_HAVE_HAPPENED, NOT_RUN, RAN, STOPPED
 from tests.interpreters.journals import lines_of, record_session
@@ -159,7 +160,7 @@ class FullDisk:
             if self.full or meant:
                 self.met += 1
                 self.full = stays
-                raise journal._write_error(OSError(errno.ENOSPC, "there is no room"))
+                raise unwritten_error(OSError(errno.ENOSPC, "there is no room"), journal.path)
             write(journal, event, transition, *rest)
 
         monkeypatch.setattr(Journal, "write", limited)

@@ -21,7 +21,10 @@ def violation_of(name: str) -> LawViolation:
 
 @pytest.mark.parametrize("name", FAULTY)
 def test_each_law_catches_its_faulty_engine_with_a_short_story(name: str) -> None:
-    """The story names the law, has few inputs, and leads to the fault again when it is told again."""
+    """The story names the law, has few inputs, and leads to the fault again when it is told again.
+
+    It is told to the engine that was searched: L5 is also searched with a policy that is stricter by one rule.
+    """
     violation = violation_of(name)
 
     assert name == violation.law.name
@@ -30,7 +33,7 @@ def test_each_law_catches_its_faulty_engine_with_a_short_story(name: str) -> Non
     assert violation.law.statement in str(violation)
     assert len(violation.story.inputs) <= 3
     if name != "L1":  # an engine that is not pure tells no story twice
-        assert violation.story == trace(FAULTY[name](), violation.story.inputs)
+        assert violation.story == trace(violation.law.subject.engine, violation.story.inputs)
 
 
 @pytest.mark.parametrize("name", FAULTY)
