@@ -37,6 +37,7 @@ from runtime import load_model
 
 ROOT = Path(__file__).resolve().parent.parent
 OURS = tuple(f"{ROOT / package}/" for package in ("cognition", "runtime", "interpreters", "cogstep"))
+TOKENIZE = ("LlamaBackend.tokenize", "MlxVocabulary.tokenize")
 GOAL = 25
 """Functions on the way, at most."""
 DEEPEST = 6
@@ -125,7 +126,7 @@ class Walk:
     def _count(self, name: str) -> None:
         if name == "ChatTemplate.render":
             self.counts["render"] += 1
-        elif name.endswith("Backend.tokenize"):
+        elif name in TOKENIZE:
             self.counts["tokenize"] += 1
         elif name == "LocalEngine._prepare":
             self.counts["prompt"] += 1
@@ -145,7 +146,7 @@ class Walk:
         name = left.code.co_qualname
         if left.takes:
             self.taking.add(left.code)
-        if left.takes and name.endswith("Backend.tokenize"):
+        if left.takes and name in TOKENIZE:
             self._tokens, left.hands_down = value, True
         if left.takes and value is None and left.puts:
             left.hands_down = True
