@@ -10,11 +10,20 @@ from pathlib import Path
 
 import pytest
 
+import cognition
+import interpreters
+import runtime
 from runtime.local.real_model_guard import VARIABLE
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).resolve().parents[3]
+
+# Suites run in this process. pytester forgets each module that is first imported there, while the faces keep its names:
+# everything public is imported before.
+for package in (cognition, runtime, interpreters):
+    for name in package.__all__:
+        getattr(package, name)
 
 PLUGIN = ("-p", "interpreters.testing.pytest_plugin", "-p", "no:cacheprovider")
 
