@@ -37,7 +37,7 @@ class LlamaSampler:
         biases = tuple((token, bias) for token, bias in options.logit_bias if token < vocabulary)
         sampling = resolve_sampling(options)
         repeat, frequency, presence = sampling.repeat_penalty, options.frequency_penalty, options.presence_penalty
-        self.plain = sampling.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
+        self.plain: bool = sampling.temperature == 0 and (repeat, frequency, presence) == (1, 0, 0)
         """Whether sampling is greedy after biases, so that ``likeliest`` is enough. A chain would first write a table
         of 12 bytes per vocabulary token: 34 us for 32,000 tokens; the search takes 4 us.
         """

@@ -108,7 +108,7 @@ class Source:
 class PromptSource(Source):
     """Makes the system prompt."""
 
-    error = SystemPromptError
+    error: ClassVar[type[CogstepError]] = SystemPromptError
 
     def read(self, answer: Any) -> str:
         if not isinstance(answer, str):
@@ -120,7 +120,7 @@ class PromptSource(Source):
 class ContextSource(Source):
     """Returns candidates."""
 
-    error = ContextSourceError
+    error: ClassVar[type[CogstepError]] = ContextSourceError
 
     @property
     def what(self) -> str:

@@ -209,7 +209,14 @@ def _turn_lines(turn: TranscriptTurn) -> Iterator[str]:
 
 
 def _note(text: str) -> Iterator[str]:
-    yield f"*{_inline(text)}*"
+    """Yield a note in italics. Its names and rules in backticks stay as they are, if every backtick has its partner."""
+    shown = shown_name(" ".join(text.split()), LONGEST_LINE)
+    pieces = shown.split("`")
+    if len(pieces) % 2 == 0 or "``" in shown:
+        escaped = _escape(shown).replace("`", "\\`")
+    else:
+        escaped = "`".join(piece if place % 2 else _escape(piece) for place, piece in enumerate(pieces))
+    yield f"*{escaped}*"
 
 
 def _message_lines(message: Message) -> Iterator[str]:
@@ -265,7 +272,11 @@ def _pretty(text: str) -> str:
 
 
 def _inline(text: str) -> str:
-    return re.sub(r"([\\*_<>&\[\]#|~!])", r"\\\1", shown_name(" ".join(text.split()), LONGEST_LINE))
+    return _escape(shown_name(" ".join(text.split()), LONGEST_LINE))
+
+
+def _escape(text: str) -> str:
+    return re.sub(r"([\\*_<>&\[\]#|~!])", r"\\\1", text)
 
 
 def _time(seconds: float) -> str:

@@ -53,17 +53,13 @@ def opened(recorder: SqlRecorder) -> Agent:
 
 def lives(store: SqlStore, name: str, said: int) -> None:
     """What a child does: go on with the session until it is killed or taken over, and tell of each line it has kept."""
-    append, append_with = SqlRecorder.append, SqlRecorder.append_with
-
-    def kept(self: SqlRecorder, number: int, line: bytes, force: bool) -> None:
-        append(self, number, line, force)
-        os.write(said, b"%d\n" % number)
+    append_with = SqlRecorder.append_with  # every line passes it
 
     def kept_with(self: SqlRecorder, number: int, line: bytes, payloads: Mapping[str, bytes], force: bool) -> None:
         append_with(self, number, line, payloads, force)
         os.write(said, b"%d\n" % number)
 
-    SqlRecorder.append, SqlRecorder.append_with = kept, kept_with  # type: ignore[method-assign]
+    SqlRecorder.append_with = kept_with  # type: ignore[method-assign]
     with suppress(TakenOverError), opened(store.recorder(name)) as agent:
         if agent.state.phase != Idle():
             agent.resume_turn()
