@@ -108,6 +108,7 @@ from cognition.steps.inputs import (
     WorkerStalled as WorkerStalled,
 )
 from cognition.steps.phases import (
+    FIRST_ATTEMPT as FIRST_ATTEMPT,
     Acting as Acting,
     Closed as Closed,
     Compacting as Compacting,
@@ -121,6 +122,9 @@ from cognition.steps.phases import (
 )
 from cognition.steps.requests import (
     ModelRequest as ModelRequest,
+)
+from cognition.steps.retry import (
+    classify as classify,
 )
 from cognition.steps.schema import (
     json_schema as json_schema,

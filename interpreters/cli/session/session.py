@@ -207,9 +207,11 @@ def configure(options: argparse.Namespace, recorded: AgentConfig | None = None) 
     chosen = {name: getattr(options, name) for name in SAMPLING if getattr(options, name) is not None}
     if chosen:
         given["options"] = evolve(usual.options, **chosen)
-    if options.max_steps is not None:
-        given["limits"] = evolve(usual.limits, steps=options.max_steps)
-    compact_at = getattr(options, "compact_at", None)  # a replay keeps to the recorded one
+    # A replay and a fork don't have each option: they keep to the recorded value.
+    limits = {field: getattr(options, name, None) for name, field in LIMITS.items()}
+    if limited := {field: value for field, value in limits.items() if value is not None}:
+        given["limits"] = evolve(usual.limits, **limited)
+    compact_at = getattr(options, "compact_at", None)
     if compact_at is not None:
         given["compact_at"] = compact_at or None  # 0: never
     if options.protocol is not None:
@@ -223,6 +225,9 @@ def configure(options: argparse.Namespace, recorded: AgentConfig | None = None) 
 
 SAMPLING = ("temperature", "top_p", "top_k", "min_p", "repeat_penalty", "seed", "max_tokens", "thinking")
 """Sampling options of the command line, under the same names as in ``GenerationOptions``."""
+
+LIMITS = {"max_steps": "steps"}
+"""Options of the command line, and the fields of ``Limits`` that they set."""
 
 
 def check_notes(options: argparse.Namespace, features: Iterable[str]) -> None:

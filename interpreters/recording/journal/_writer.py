@@ -273,7 +273,8 @@ class Journal(Closeable):
         # Looked at, not tried: an interrupt between a lock that was taken and the line that notes it leaves it taken.
         if not self._writing.locked():
             with self._writing:
-                if os.getpid() == self._process and not self._released:  # else it is the parent's, or another session's
+                # In this order: at the interpreter's exit `os` may be gone, while a released journal has nothing to do.
+                if not self._released and os.getpid() == self._process:  # else it is the parent's, or another session's
                     self._ask(self._recorder.close, "be closed")
                     self._released = True
 
