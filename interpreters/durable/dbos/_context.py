@@ -131,7 +131,7 @@ class Steps:
         text = await self._work_on_thread(work)
         if meanwhile is not None:
             text = meanwhile() or text
-        return await self._record(name, lambda: text)
+        return await self._store(name, lambda: text)
 
     async def _work_on_thread(self, work: Work) -> str:
         async def carried() -> str:
@@ -150,7 +150,7 @@ class Steps:
             raise asyncio.CancelledError
         return text
 
-    async def _record(self, name: str, perform: Callable[[], str]) -> str:
+    async def _store(self, name: str, perform: Callable[[], str]) -> str:
         before = _nothing_kept.set(bool(self._is_first))
         try:
             return await DBOS.run_step_async({"name": name}, perform)
@@ -190,7 +190,7 @@ class Steps:
                 raise self._cancelled_error() from None  # as an error of the step, DBOS would keep it for ever
 
         try:
-            text = await self._record(name, perform)
+            text = await self._store(name, perform)
         except asyncio.CancelledError:
             given_up = True
             _cancel(at_work)
