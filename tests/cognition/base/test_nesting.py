@@ -246,6 +246,42 @@ def test_a_usual_text_is_not_read_bracket_by_bracket(text: str, deepest: int, mo
     assert bracket_too_deep(text, deepest=deepest) == -1
 
 
+BEFORE = "[" * DEEPEST + "{" * DEEPEST
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        (nested(DEEPEST), 0),
+        ('{"a":' * DEEPEST + " " * strict_json.WINDOW + "}" * DEEPEST, 0),
+        (BEFORE + nested(DEEPEST).ljust(strict_json.WINDOW), len(BEFORE)),
+    ],
+)
+def test_a_text_with_few_brackets_is_only_counted(text: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its beginning, whatever its length, and of a text within another one as long as that takes little time."""
+    monkeypatch.setattr(strict_json, "NEXT_BRACKETS", None)
+
+    assert bracket_too_deep(text, at) == -1
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after", "place"),
+    [
+        ("", "[1]", "", -1),
+        ("", f"X{nested(DEEPEST + 1)}", "", -1),
+        ("", f'"{nested(DEEPEST + 1)}"', "", -1),
+        ("-", "[1]", nested(DEEPEST + 1), -1),
+        ("-", nested(DEEPEST), nested(DEEPEST), -1),
+        ("", f"[[1], {nested(DEEPEST)}]", "", len("[[1], ") + DEEPEST - 1),
+        ("-", f"[[1], {nested(DEEPEST)}]", "", len("-[[1], ") + DEEPEST - 1),
+        ("", "[" * (DEEPEST - 1) + "1], " + "[[[", "", DEEPEST - 1 + len("1], ") + 2),
+    ],
+)
+def test_levels_are_those_of_one_value(before: str, value: str, after: str, place: int) -> None:
+    """A scalar has none, a text behind the value is not its part, and a bracket that was closed is no level."""
+    assert bracket_too_deep(before + value + after, len(before)) == place
+
+
 @pytest.mark.parametrize("before", ['"\\\\"', '"\\\\\\""', '"é"', '""', '"", "a]"', '"\ud800"', '"a\\\\", "\\"]"'])
 def test_no_text_in_front_hides_brackets_that_are_too_deep(before: str) -> None:
     """A string that ends with a backslash, holds a quote or is empty ends where it ends for a reader of JSON."""
