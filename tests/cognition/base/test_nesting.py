@@ -289,3 +289,13 @@ def test_no_text_in_front_hides_brackets_that_are_too_deep(before: str) -> None:
 
     assert bracket_too_deep(text) == len(f"[{before}, ") + DEEPEST - 1
     assert bracket_too_deep(text, deepest=DEEPEST + 1) == -1
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"a": 1}'])
+def test_without_any_levels_only_scalars_are_read_and_written(text: str) -> None:
+    """The first bracket of a text is the one that is too deep."""
+    assert bounded('"a"', 0) == '"a"'
+    assert BoundedDecoder(0).decode('"a"') == "a"
+    for read in (lambda: bounded(text, 0), lambda: BoundedDecoder(0).decode(text)):
+        with pytest.raises(RecursionError, match=r"^maximum recursion depth exceeded while"):
+            read()
