@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cognition import ConfigError, Section, TemplateCosts
@@ -13,24 +15,26 @@ NAMES = ("fixed", "user", "reply", "call", "result", "cut", "bare", "asking")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_count_is_a_whole_number_from_none_to_the_most(name: str) -> None:
     """Both ends are counts."""
-    costs = dict.fromkeys(NAMES, 1)
+    costs: dict[str, Any] = dict.fromkeys(NAMES, 1)
 
     for count in (0, MOST_TOKENS):
         assert getattr(TemplateCosts(**{**costs, name: count}), name) == count
     for wrong in (-1, MOST_TOKENS + 1, True, 1.0, "1"):
         with pytest.raises(ConfigError) as caught:
-            TemplateCosts(**{**costs, name: wrong})  # type: ignore[arg-type]  # that is the point
+            TemplateCosts(**{**costs, name: wrong})
         assert str(caught.value) == f"TemplateCosts.{name} must be a number of tokens, from 0 to {MOST_TOKENS}"
 
 
 @pytest.mark.parametrize("name", ["share", "floor", "recency"])
 def test_a_share_is_a_number_from_nothing_to_all(name: str) -> None:
     """Both ends are shares."""
+    others: dict[str, Any] = {"share": 0.2}
+
     for share in (0.0, 0.5, 1.0):
-        assert getattr(Section("memory", **{"share": 0.2, name: share}), name) == share
+        assert getattr(Section("memory", **{**others, name: share}), name) == share
     for wrong in (-0.1, 1.1, float("nan")):
         with pytest.raises(ConfigError) as caught:
-            Section("memory", **{"share": 0.2, name: wrong})
+            Section("memory", **{**others, name: wrong})
         assert str(caught.value) == f"Section.{name} must be from 0 to 1, not {wrong!r}"
 
 
