@@ -14,7 +14,7 @@ from cognition.parsing.text_protocol import (
     instructions,
     read_text,
 )
-from tests.cognition.parsing.test_text_protocol import MOVE, SHELL
+from tests.cognition.test_text_protocol import MOVE, SHELL
 
 ODD = ToolSpec("odd", "", {"type": "object", "properties": {"n": {"type": "integer"}}})
 ANY = ToolSpec("any", "", {"type": "object", "properties": {"x": True}})

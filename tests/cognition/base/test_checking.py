@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from enum import IntEnum
 from typing import Annotated, Any, Literal, Protocol, TypeVar, get_type_hints
 
@@ -125,6 +125,20 @@ class Singer(Talker, Protocol):
     def sing(self) -> None: ...
 
 
+class Flock(Sized, Protocol):
+    """Python's own class beside it is no protocol."""
+
+    def land(self) -> None: ...
+
+
+class Geese(list[str]):
+    def land(self) -> None: ...
+
+
+class Xenops:
+    """A bird whose name begins with a letter that only sounds like a vowel."""
+
+
 class Parrot:
     volume = 3
 
@@ -153,6 +167,8 @@ Any_ = TypeVar("Any_")
         (Singer, [Canary()], [Parrot(), Mute(), Canary], "a Singer"),
         (Annotated[Talker, "somebody who talks"], [Parrot()], [3], "somebody who talks"),
         (Annotated[Talker, 5, "somebody"], [Parrot()], [3], "somebody"),
+        (Flock, [Geese()], [["a"], Geese, None], "a Flock"),
+        (Xenops, [], [Xenops, 3], "a Xenops"),
         (bool, [True, False], [1, "True", None], "True or False"),
         (int, [3, Size.SMALL], [True, 3.0], "a whole number"),
         (Iterable[str], [("a",)], [("a", 1)], "a list of which each is a text"),
@@ -287,7 +303,9 @@ def test_what_may_be_anything_is_not_checked(hint: Any) -> None:
 
 
 def test_anything_is_called_so() -> None:
+    """And a type that is only known by a text by that text."""
     assert describe_type(Any) == "anything"
+    assert describe_type("Seat") == "a Seat"
 
 
 def test_a_tuple_of_anything_is_one() -> None:

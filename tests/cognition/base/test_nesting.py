@@ -191,6 +191,10 @@ def test_a_value_that_is_deeper_is_not_encoded(depth: int) -> None:
 def test_what_is_wrong_before_the_first_bracket_too_many_is_said_instead() -> None:
     with pytest.raises(json.JSONDecodeError, match=r"Expecting ',' delimiter: line 1 column 4 \(char 3\)"):
         DECODER.decode("[1 " + nested(2_000))
+    with pytest.raises(json.JSONDecodeError, match=r"Expecting value: line 1 column 2 \(char 1\)"):
+        DECODER.decode("[, " + nested(2_000))
+    with pytest.raises(json.JSONDecodeError, match=rf"Expecting ',' delimiter: .* \(char {DEEPEST + 2}\)"):
+        DECODER.decode("[" * DEEPEST + "1 " + nested(2_000))
     with pytest.raises(strict_json.DuplicateKeyError):
         DECODER.decode(f'[{{"a": 1, "a": 2}}, {nested(2_000)}]')
 
@@ -217,3 +221,81 @@ def test_a_proposed_call_is_held_to_the_same_limit() -> None:
 def test_a_text_that_ends_within_its_value_is_read_to_its_end() -> None:
     """It is not too deep; that it is cut is for the decoder to find."""
     assert bracket_too_deep(" [" + "[]," * 2 * DEEPEST, 1) == -1
+
+
+ROW = "[], " * DEEPEST
+"""More brackets side by side than there may be levels."""
+
+
+@pytest.mark.parametrize(
+    ("text", "deepest"),
+    [
+        (f"[{ROW}1]", DEEPEST),
+        (f"[{ROW.replace('[]', '{}')}1]", DEEPEST),
+        (f'[{ROW}"é", "", "", "{"[" * DEEPEST}", "\\"[", ""]', DEEPEST),
+        (f'[["", ["a", [{ROW}{{"a": {{"b": [[], {{}}]}}}}]]]]', DEEPEST),
+        ('["[[[[", ["", ["", "a"]]]', 6),
+        ('["[", [[', 3),
+        ("[[], [], [], [", 4),
+    ],
+)
+def test_a_usual_text_is_not_read_bracket_by_bracket(text: str, deepest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes three times as long: it is only done for a text that may be too deep."""
+    monkeypatch.setattr(strict_json, "NEXT_BRACKETS", None)
+
+    assert bracket_too_deep(text, deepest=deepest) == -1
+
+
+BEFORE = "[" * DEEPEST + "{" * DEEPEST
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        (nested(DEEPEST), 0),
+        ('{"a":' * DEEPEST + " " * strict_json.WINDOW + "}" * DEEPEST, 0),
+        (BEFORE + nested(DEEPEST).ljust(strict_json.WINDOW), len(BEFORE)),
+    ],
+)
+def test_a_text_with_few_brackets_is_only_counted(text: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From its beginning, whatever its length, and of a text within another one as long as that takes little time."""
+    monkeypatch.setattr(strict_json, "NEXT_BRACKETS", None)
+
+    assert bracket_too_deep(text, at) == -1
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after", "place"),
+    [
+        ("", "[1]", "", -1),
+        ("", f"X{nested(DEEPEST + 1)}", "", -1),
+        ("", f'"{nested(DEEPEST + 1)}"', "", -1),
+        ("-", "[1]", nested(DEEPEST + 1), -1),
+        ("-", nested(DEEPEST), nested(DEEPEST), -1),
+        ("", f"[[1], {nested(DEEPEST)}]", "", len("[[1], ") + DEEPEST - 1),
+        ("-", f"[[1], {nested(DEEPEST)}]", "", len("-[[1], ") + DEEPEST - 1),
+        ("", "[" * (DEEPEST - 1) + "1], " + "[[[", "", DEEPEST - 1 + len("1], ") + 2),
+    ],
+)
+def test_levels_are_those_of_one_value(before: str, value: str, after: str, place: int) -> None:
+    """A scalar has none, a text behind the value is not its part, and a bracket that was closed is no level."""
+    assert bracket_too_deep(before + value + after, len(before)) == place
+
+
+@pytest.mark.parametrize("before", ['"\\\\"', '"\\\\\\""', '"é"', '""', '"", "a]"', '"\ud800"', '"a\\\\", "\\"]"'])
+def test_no_text_in_front_hides_brackets_that_are_too_deep(before: str) -> None:
+    """A string that ends with a backslash, holds a quote or is empty ends where it ends for a reader of JSON."""
+    text = f"[{before}, {nested(DEEPEST)}]"
+
+    assert bracket_too_deep(text) == len(f"[{before}, ") + DEEPEST - 1
+    assert bracket_too_deep(text, deepest=DEEPEST + 1) == -1
+
+
+@pytest.mark.parametrize("text", ["[1]", '{"a": 1}'])
+def test_without_any_levels_only_scalars_are_read_and_written(text: str) -> None:
+    """The first bracket of a text is the one that is too deep."""
+    assert bounded('"a"', 0) == '"a"'
+    assert BoundedDecoder(0).decode('"a"') == "a"
+    for read in (lambda: bounded(text, 0), lambda: BoundedDecoder(0).decode(text)):
+        with pytest.raises(RecursionError, match=r"^maximum recursion depth exceeded while"):
+            read()

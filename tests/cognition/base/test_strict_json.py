@@ -7,7 +7,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.base.strict_json import DECODER, LAX_DECODER, LONGEST_NUMBER, NUMBERS, StrictDecoder
+from cognition.base.strict_json import DECODER, LAX_DECODER, LONGEST_NUMBER, NUMBERS, DuplicateKeyError, StrictDecoder
 
 DECODERS = [DECODER, LAX_DECODER, NUMBERS]
 VALUES = st.recursive(
@@ -31,7 +31,7 @@ def test_white_space_around_an_object_says_nothing(value: object, decoder: json.
 
 
 @pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("text", ['{"a": }', '{"a": 1} 2', '{"a": 1', "{", '{"a": 1}}', '{"a": 1,}'])
+@pytest.mark.parametrize("text", ['{"a": }', '{"a": 1} 2', '{"a": 1', '{"a"', "{1", "{", '{"a": 1}}', '{"a": 1,}'])
 def test_an_object_that_is_broken_is_refused(decoder: json.JSONDecoder, text: str) -> None:
     with pytest.raises(json.JSONDecodeError):
         decoder.decode(text)
@@ -86,3 +86,13 @@ def test_a_decoder_is_as_strict_as_it_is_made() -> None:
 def test_of_a_number_that_is_too_large_its_beginning_is_told() -> None:
     with pytest.raises(ValueError, match=f"^the number 1{'0' * 39} is larger than any that can be read$"):
         NUMBERS.decode(f"1{'0' * 60}e999")
+
+
+@pytest.mark.parametrize("decoder", [DECODER, LAX_DECODER])
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "b": 2, "b": 2}', '[{"b": {}, "a": 1, "b": []}]', '{"c": {"b": 1, "b": 2, "a": 3}}']
+)
+def test_the_key_that_is_given_twice_is_named(decoder: json.JSONDecoder, text: str) -> None:
+    """Even if both values are equal, and however many other keys there are."""
+    with pytest.raises(DuplicateKeyError, match=r"^the key 'b' is given twice$"):
+        decoder.decode(text)
