@@ -305,3 +305,100 @@ def test_a_share_is_from_nothing_to_all(share: float) -> None:
         Section("a", share)
     with pytest.raises(ConfigError, match="must be from 0 to 1"):
         Section("a", 0.1, floor=share)
+
+
+# ---------------------------------------------------------------------------------------------------- who gets how much
+
+SELDOM = Section("style", 0.2, changes="seldom")
+FACTS = Section("facts", 0.3)
+
+
+def used(done: Assembly) -> dict[str, tuple[int, int]]:
+    return {use.name: (use.budget, use.tokens) for use in done.uses}
+
+
+def test_a_section_that_changes_seldom_gets_its_share_also_where_others_want_nothing() -> None:
+    """Else its text would change, and be read anew, as soon as another section has something."""
+    long = Candidate("style", "x" * 3000)
+    alone = made([long], sections=(SELDOM, FACTS))
+    both = made([long, Candidate("facts", "plums " * 900)], sections=(SELDOM, FACTS))
+
+    assert used(alone)["style"] == used(both)["style"]
+    assert used(alone)["style"][0] == 1000, "a fifth of 5,000"
+    assert used(made([Candidate("facts", "plums " * 600)], sections=(SELDOM, FACTS)))["facts"][0] > 3000
+
+
+def test_a_section_without_candidates_gets_nothing() -> None:
+    done = made([Candidate("memory", "plums")])
+
+    assert {name: used(done)[name] for name in ("identity", "instructions", "skills")} == {
+        "identity": (0, 0),
+        "instructions": (0, 0),
+        "skills": (0, 0),
+    }
+
+
+@pytest.mark.parametrize("name", ["me", "memory", "everything_of_it"])
+def test_a_section_is_in_where_there_is_room_for_just_its_text_and_its_tags(name: str) -> None:
+    section = Section(name, 0.5, mandatory=True)
+    written = f"<{name}>\nplums\n</{name}>"
+    needed = 100 + len(written) + 2 + 1  # the message, the empty line before the section, the line break of its text
+
+    fitting = made([Candidate(name, "plums")], needed, sections=(section,))
+    assert (fitting.briefing.passing, fitting.problem) == (written, "")
+    assert made([Candidate(name, "plums")], needed - 1, sections=(section,)).problem != ""
+
+
+def test_what_has_to_be_in_comes_before_what_is_more_relevant() -> None:
+    candidates = [Candidate("memory", "plums " * 100), Candidate("memory", "Wash your hands.", mandatory=True)]
+    done = made(candidates, 400, sections=(Section("memory", 0.5),), message="plums")
+
+    assert [choice.score for choice in done.choices] == [1.0, 0.0]
+    assert fates(done) == [("left_out", NO_ROOM), ("included", MANDATORY)]
+
+
+@pytest.mark.parametrize(("floor", "fate"), [(0.2, "included"), (0.25, "included"), (0.26, "left_out")])
+def test_a_floor_is_the_least_relevance_that_is_in(floor: float, fate: str) -> None:
+    (choice,) = made(
+        [Candidate("facts", "only bread")],
+        sections=(Section("facts", 0.5, floor=floor),),
+        message="bread plums pears apples",
+    ).choices
+
+    assert (choice.score, choice.fate) == (0.25, fate)
+
+
+def test_a_score_is_one_where_no_message_is_asked_and_where_a_text_is_all_of_it_and_new() -> None:
+    """Without a present time, a text of the time 0 is new."""
+    done = made(
+        [Candidate("style", "Rhyme."), Candidate("facts", "plums", at=0.0), Candidate("facts", "plums!")],
+        sections=(SELDOM, Section("facts", 0.3, recency=0.5)),
+        message="plums",
+    )
+
+    assert [choice.score for choice in done.choices] == [1.0, 1.0, 0.5]
+
+
+@pytest.mark.parametrize("sections", [(), (Section("history", 0.5),)])
+def test_where_there_are_no_sections_the_error_says_so(sections: tuple[Section, ...]) -> None:
+    done = made([Candidate("tips", "x", mandatory=True)], sections=sections)
+
+    assert done.problem == (
+        "the text for 'tips' has to be in the prompt, and there is no section 'tips'; there are none"
+    )
+
+
+def test_the_conversation_has_the_room_that_sections_leave() -> None:
+    done = made([Candidate("identity", "You are Ada."), Candidate("memory", "plums")])
+    standing, passing = len(done.briefing.standing), len(done.briefing.passing)
+
+    assert min(standing, passing) > 0
+    assert used(done)["history"] == (5000 - standing - passing, 100)
+    assert used(made([], -5))["history"] == (0, 100), "a room is never less than nothing"
+
+
+def test_where_the_turn_ends_no_section_has_a_budget() -> None:
+    done = made([Candidate("identity", "x" * 9000), Candidate("memory", "plums")])
+
+    assert done.problem
+    assert {name: budget for name, (budget, _) in used(done).items() if budget} == {"history": 5000}

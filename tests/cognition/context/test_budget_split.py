@@ -96,3 +96,14 @@ def test_steady_claims_share_what_they_leave_among_themselves_first() -> None:
 @pytest.mark.parametrize(("share", "thousand"), [(0, 0), (0.1, 100), (0.15, 150), (0.29, 290), (1 / 3, 333), (1, 1000)])
 def test_a_share_in_thousandths(share: float, thousand: int) -> None:
     assert thousandths(share) == thousand
+
+
+def test_what_steady_claims_leave_is_given_once() -> None:
+    """The first one leaves 20: the second takes them, and for the third only its share is left."""
+    claims = [Claim(300, 0, 10, True), Claim(200, 0, 99, True), Claim(100, 0, 99, True), Claim(400, 0, 0)]
+
+    assert split_budget(100, claims) == (10, 40, 10, 0)
+
+
+def test_a_steady_claim_has_no_more_than_its_share_where_none_leaves_anything() -> None:
+    assert split_budget(999, [Claim(1, 0, 5, True)]) == (0,), "not even a thousandth, which would make it a whole one"

@@ -71,6 +71,18 @@ def test_the_request_for_a_summary_is_within_its_room_and_has_no_more_than_it_sa
     assert ("TASK: 日本語." in behind) is again
 
 
+def test_a_request_for_a_summary_has_the_tokens_of_its_instruction_and_of_each_message() -> None:
+    """Of a message its title, its line breaks, and its text."""
+    history = History([UserMessage("u", "Buy plums."), AssistantMessage("a", "Done.")])
+
+    asking = summary_request(history, Window(), 2, 4000.0, 2000.0, COSTS)
+
+    assert asking is not None
+    behind = "## user\nBuy plums.\n\n## assistant\nDone.\n"
+    assert asking.text.endswith(f"The conversation:\n{behind}")
+    assert asking.tokens == (COSTS.user + ASKING + len(behind) + 1,)
+
+
 def test_a_request_of_many_long_texts_is_shortened_until_it_fits() -> None:
     """By estimates, all of it would fit: a character of Chinese has three bytes, and no fewer tokens here."""
     history = conversation([("日本語" * 300, "日本語" * 300, "日本語" * 300)] * 3)

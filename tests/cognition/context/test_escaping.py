@@ -49,6 +49,7 @@ def test_what_is_no_tag_of_ours_stays_as_it_is() -> None:
 )
 def test_how_it_is_written(text: str, written: str) -> None:
     assert escape_tags(text, NAMES) == written
+    assert unescape_tags(written) == text
 
 
 @given(st.lists(st.text(min_size=1), min_size=1))

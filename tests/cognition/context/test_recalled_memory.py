@@ -12,6 +12,7 @@ from cognition import AgentConfig, CallModel, EffectId, MemoryRecalled, UserMess
 from cognition.context import fixed_size, message_size
 from cognition.context.recalled_memory import FROM_NOTES, LEAST_NOTE, NotesText, fit_notes, share_of_memory
 from cognition.context.token_counts import count_message
+from cognition.context.window import shorten
 from cognition.steps.decisions import TurnFinished
 from cognition.testing import laws
 from cognition.testing._world import World, take
@@ -117,6 +118,52 @@ def test_as_many_notes_are_told_whole_as_find_room(room: int) -> None:
     whole = "From your notes:\n" + "\n".join(notes)
     exact = (len(whole)) / 3 + 8
     assert fit_notes(notes, (), None, exact) == (whole, ())
+
+
+def test_the_best_note_is_cut_a_tenth_at_a_time_until_it_has_room() -> None:
+    """What has room for just its text is told."""
+    note = "".join(f"{number:04} " for number in range(200))
+    for limit in (900, 810, 729):
+        text = FROM_NOTES + shorten(note, limit)
+        room = size((text, ()), None)
+        assert fit_notes([note], (), None, room) == (text, ())
+        less = fit_notes([note], (), None, room - 0.1)
+        assert less == (FROM_NOTES + shorten(note, limit * 9 // 10), ())
+
+
+def test_the_best_note_is_cut_once_more_where_the_least_useful_length_has_no_room() -> None:
+    """Of 248 characters 223 and 200 are tried, and then 180."""
+    text = FROM_NOTES + shorten("b" * 248, LEAST_NOTE * 9 // 10)
+
+    assert fit_notes(["b" * 248], (), None, size((text, ()), None)) == (text, ())
+
+
+def test_a_note_that_does_not_become_shorter_is_not_told() -> None:
+    """The words in place of its middle are as long as that. It has more tokens than bytes, since it is escaped."""
+    told = fit_notes(["x" * 210], (8, 300, 300, 30), COSTS, 300.0)
+
+    nothing = "[... 1 notes were found, and are left out here for want of room ...]"
+    assert told == (nothing, (COSTS.user + len(nothing),))
+
+
+def test_that_notes_were_found_is_told_where_there_is_room_for_just_that() -> None:
+    nothing = ("[... 2 notes were found, and are left out here for want of room ...]", ())
+    room = size(nothing, None)
+
+    assert fit_notes(["b" * 3000, "c" * 3000], (), None, room) == nothing
+    assert fit_notes(["b" * 3000, "c" * 3000], (), None, room - 0.1) is None
+
+
+def test_notes_that_are_told_in_part_have_the_tokens_of_that_part_and_of_its_cuts() -> None:
+    """The first piece is denser than the others, so that each of its characters counts."""
+    notes = ["\u00e9" * 400, "\u00e9" * 400]
+    tokens = (8, 200, 10, 10, 10, *[50] * 5)  # of 801 characters
+    left_out = "\n[... 1 more notes were found, and are left out here for want of room ...]"
+
+    told = fit_notes(notes, tokens, COSTS, 350.0)
+
+    most = len(FROM_NOTES) + (200 + 3 * 10) + len(left_out) + 2 * EDGE
+    assert told == (FROM_NOTES + notes[0] + left_out, (COSTS.user + most,))
 
 
 def test_counts_that_can_not_be_are_not_believed_and_ends_of_a_note_keep_their_share() -> None:

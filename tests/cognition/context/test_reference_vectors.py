@@ -35,7 +35,7 @@ def test_three_quarters_of_the_budget_are_no_reason_for_a_summary_and_a_token_mo
 
 @pytest.mark.parametrize(
     ("estimate", "reported", "scale"),
-    [(100_000, 20_000, 0.2), (100_000, 10_000, 0.2), (100_000, 150_000, 1.5), (100, 10**9, 5.0)],
+    [(100_000, 20_000, 0.2), (100_000, 10_000, 0.2), (100_000, 150_000, 1.5), (100, 10**9, 5.0), (0, 0, 5.0)],
 )
 def test_what_the_runtime_counts_corrects_an_estimate_within_bounds(estimate: int, reported: int, scale: float) -> None:
     """Another system takes a quarter of its estimate at least, this one a fifth: its estimate is the closer one."""

@@ -111,6 +111,10 @@ def test_age_takes_away_no_more_than_its_part(score: float, at: float | None, no
     assert score * (1 - recency) - 1e-12 <= left <= score
 
 
+def test_a_second_is_an_age() -> None:
+    assert apply_recency(1.0, 0.0, 1.0, 1.0) == pytest.approx(HALF_LIFE / (HALF_LIFE + 1.0), rel=1e-12)
+
+
 def test_half_of_what_age_can_take_is_gone_after_the_half_life() -> None:
     assert apply_recency(0.8, 0.0, 0.0, 0.5) == 0.8
     assert apply_recency(0.8, 0.0, HALF_LIFE, 0.5) == pytest.approx(0.6)

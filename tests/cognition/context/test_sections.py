@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from cognition import AssistantMessage, History, Image, Message, TextPart, UserMessage
 from cognition.context.sections import briefing_size, insert_briefing, with_passing, with_standing
 from cognition.context.window import message_size
 from cognition.values.candidates import Briefing
+from cognition.values.history import CHUNK
 
 BOTH = Briefing("<identity>\nAda\n</identity>", "<memory>\nplums\n</memory>")
 DOT = Image.of(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;")
@@ -28,6 +29,7 @@ def conversation(count: int, newest: int) -> list[Message]:
 
 
 @given(st.integers(1, 200), st.integers(0, 199), st.integers(0, 150))
+@example(CHUNK + 2, CHUNK - 1, 0)  # the last of those that are stored together
 def test_the_newest_message_of_the_user_and_no_other_has_it_in_front(count: int, newest: int, dropped: int) -> None:
     newest, dropped = min(newest, count - 1), min(dropped, newest, count - 1)
     messages = conversation(count, newest)

@@ -50,6 +50,10 @@ def test_a_context_is_worth_making_anew_below_two_thirds(above: float, refresh: 
     assert ContextMetrics(0, {}, above, False).should_refresh == refresh
 
 
+def test_a_tier_without_tokens_is_not_in_the_breakdown() -> None:
+    assert metrics(None, ContextAssembled(0, 0, 0, 20)) == ContextMetrics(0, {}, 0.0, False)
+
+
 def test_what_was_trimmed_or_dropped_is_said() -> None:
     """The reference never says so."""
     chosen, assembled = told(Candidate("semantic", "staging " * 4000))

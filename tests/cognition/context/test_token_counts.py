@@ -136,6 +136,18 @@ def test_what_nobody_has_counted_has_a_token_a_byte(message: Message, tokens: tu
     assert message_size(count_message(message, COSTS)) == sum(tokens)
 
 
+def test_what_is_counted_stays_the_message_that_it_is() -> None:
+    """So that histories share it."""
+    message = UserMessage("m", "abc", tokens=(7,))
+
+    assert count_message(message, COSTS) is message
+
+
+@pytest.mark.parametrize(("tokens", "kept"), [((8, 9), (8, 9)), ((8, -1), (8 + 4, 3)), ((), (8 + 4, 3))])
+def test_a_result_has_its_count_or_a_token_a_byte(tokens: tuple[int, ...], kept: tuple[int, ...]) -> None:
+    assert count_result("abc", tokens, COSTS, "look").tokens == kept
+
+
 def test_what_has_come_to_the_fixed_part_has_a_token_a_character() -> None:
     engine = engine_with(READ)
     estimate = fixed_size(engine.config)
@@ -216,6 +228,20 @@ def tokens_of(text: str) -> int:
     """Sixteen blanks are a token, four other letters of ASCII too, and each byte of any other character."""
     blanks, wide = text.count(" "), sum(len(character.encode()) for character in text if not character.isascii())
     return ceil(blanks / 16) + ceil(sum(map(str.isascii, text.replace(" ", ""))) / 4) + wide
+
+
+def test_a_shortened_result_has_the_tokens_of_its_ends_its_note_and_its_cuts() -> None:
+    """The first piece is denser than the others, so that each of its characters counts."""
+    text = "\u00e9" * 900
+    message = ToolMessage("m", "c", "read", text, tokens=(8, 200, *[50] * 8))
+    note = CutNote(tokens=30)
+    limit = 100 + 60 + len(note.of(message, len(text)))
+
+    short = shorten_message(message, limit, note)
+
+    assert isinstance(short, ToolMessage)
+    assert (len(short.content.partition("\n")[0]), len(short.content.rpartition("\n")[2])) == (120, 40)
+    assert short.tokens == (8 + (200 + 40) + 50 + 30 + 2 * EDGE,), "20 characters of two bytes, and at most a piece"
 
 
 def test_a_result_that_costs_no_less_shortened_stays_whole() -> None:

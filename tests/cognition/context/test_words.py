@@ -1,6 +1,7 @@
 """The words of texts and queries: what is found by what."""
 
-from hypothesis import given, strategies as st
+import pytest
+from hypothesis import example, given, strategies as st
 
 from cognition.context.words import LONGEST_WORD, MOST_WORDS, STOP_WORDS, distinct_words, query_words, words_of
 
@@ -41,6 +42,7 @@ def test_scripts_without_spaces_are_found_by_any_part() -> None:
     ):
         assert set(query_words(part)) <= set(words_of(whole))
         assert query_words(part[0]) == [part[0]]
+    assert query_words("开会讨论") == ["开会", "会讨", "讨论"], "by all of its pairs"
 
 
 def test_a_question_is_what_it_is_about() -> None:
@@ -61,10 +63,14 @@ def test_a_word_is_short_and_never_empty(text: str) -> None:
 
 
 @given(TEXTS | st.text("aB3+# c,", max_size=40))
+@example("C++ or C#")
+@example("c++")
+@example("c#")
 def test_different_words_are_the_words_once_each(text: str) -> None:
     assert distinct_words(text) == set(words_of(text))
 
 
-def test_how_a_character_is_drawn_is_no_part_of_a_word() -> None:
+@pytest.mark.parametrize("selector", ["\ufe00", "\ufe0e", "\ufe0f"])
+def test_how_a_character_is_drawn_is_no_part_of_a_word(selector: str) -> None:
     """A variation selector stands behind it, as in the red heart."""
-    assert words_of("\u2764\ufe0fplum") == words_of("\u2764 plum")
+    assert words_of(f"\u2764{selector}plum") == words_of("\u2764 plum")
