@@ -491,7 +491,7 @@ def test_an_interruption_is_the_end_of_the_time_only_where_it_is_limited_and_ove
 
 
 def test_a_summary_asked_for_again_has_the_seconds_that_are_left_of_the_turn() -> None:
-    """By the same model after a wait, or by another at once."""
+    """And the next number: the failed call was the first."""
     session = compacting(limits=evolve(ROOMY, seconds=60.0))
     session(ModelFailed(asked(session).effect_id, BUSY, at=10.0))
     (planned, timer) = told(session, RetryPlanned, StartTimer)
@@ -502,7 +502,10 @@ def test_a_summary_asked_for_again_has_the_seconds_that_are_left_of_the_turn() -
     session(TimerFired(timer.effect_id, at=20.0))
     assert (asked(session).purpose, asked(session).seconds) == ("summary", 40.0)
 
+
+def test_a_summary_asked_for_elsewhere_has_the_seconds_that_are_left_of_the_turn() -> None:
     session = compacting(limits=evolve(ROOMY, seconds=60.0), models=("b",), fallback=("b",))
+
     session(ModelFailed(asked(session).effect_id, Failure("gone", kind="offline"), at=10.0))
     assert (asked(session).purpose, asked(session).model, asked(session).seconds) == ("summary", "b", 50.0)
 
