@@ -27,16 +27,19 @@ from cognition import (
     SessionReset,
     ToolReturned,
     ToolSpec,
+    Transition,
     TurnFinished,
+    UserMessage,
     UserSpoke,
     fold,
     from_data,
     to_data,
     transitions,
 )
-from cognition.context.window import prompt_budget
+from cognition.context.window import fixed_size, message_size, prompt_budget
+from cognition.steps.state import Window
 from cognition.testing.strategies import MESSAGES
-from cognition.values.candidates import Briefing
+from cognition.values.candidates import CONVERSATION, Briefing
 
 ADA = Candidate("identity", "You are Ada.", "BOOTSTRAP.md")
 PLUMS = Candidate("memory", "Ada likes plums.", "MEMORY.md")
@@ -127,6 +130,51 @@ def test_the_turn_ends_in_plain_words_where_what_has_to_be_in_does_not_fit() -> 
     )
     after = engine.step(step.next_state, UserSpoke("Hello"))
     assert isinstance(after.decisions[-1], CallModel), "the session goes on"
+
+
+def conversation_use(step: Transition) -> tuple[int, int]:
+    """Return the tokens that the conversation may have beside the sections, and those that it has."""
+    (chosen,) = [one for one in step.decisions if isinstance(one, ContextChosen)]
+    (use,) = [use for use in chosen.sections if use.name == CONVERSATION]
+    return use.budget, use.tokens
+
+
+@pytest.mark.parametrize("length", [30, 31, 32])
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+def test_the_room_is_told_in_tokens_as_the_runtime_measured_them(length: int, scale: float) -> None:
+    """Three characters are a token that nobody has measured, and a begun one counts."""
+    engine, message = LLMEngine(), "x" * length
+    step = engine.step(AgentState(window=Window(scale=scale)), UserSpoke(message, context=(ADA,)))
+
+    held = int(message_size(UserMessage("m1", message)) * 3) + 1
+    room = int((prompt_budget(engine.config) / scale - fixed_size(engine.config)) * 3) - len(STANDING)
+    assert conversation_use(step) == (int(room / 3 * scale), int(held / 3 * scale))
+
+
+@pytest.mark.parametrize("length", [30, 31, 32])
+def test_what_is_left_beside_a_message_is_told_to_the_token(length: int) -> None:
+    engine = LLMEngine(AgentConfig(context_tokens=600))
+    candidate = Candidate("instructions", "x" * 2000, "AGENTS.md")
+    finished = engine.step(AgentState(), UserSpoke("x" * length, context=(candidate,))).decisions[-1]
+
+    left = int((prompt_budget(engine.config) - fixed_size(engine.config)) * 3)
+    left -= int(message_size(UserMessage("m1", "x" * length)) * 3) + 1
+    assert isinstance(finished, TurnFinished)
+    assert isinstance(finished.outcome, Failed)
+    assert f", and {left // 3} are left for them beside the message;" in finished.outcome.message
+
+
+def test_the_age_of_a_text_is_counted_up_to_the_message() -> None:
+    """After thirty days half of its relevance is left."""
+    engine = LLMEngine(AgentConfig(sections=(Section("memory", 0.3, recency=1.0), Section(CONVERSATION, 0.5))))
+    note = evolve(PLUMS, at=1000.0)
+
+    def score(at: float) -> float:
+        step = engine.step(AgentState(), UserSpoke("plums", context=(note,), at=at))
+        (chosen,) = [one for one in step.decisions if isinstance(one, ContextChosen)]
+        return chosen.choices[0].score
+
+    assert score(1000.0 + 30 * 86_400) == pytest.approx(score(1000.0) / 2)
 
 
 def test_a_message_that_is_too_long_is_the_messages_fault() -> None:

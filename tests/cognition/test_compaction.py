@@ -58,7 +58,7 @@ from cognition import (
 )
 from cognition.context import COMPACT_EVERY, message_size, prompt_budget, summary_request, visible_messages
 from cognition.context.summaries import LEAST_SHARE, REQUEST_ID, cutting_point, with_summary
-from cognition.context.window import skipped_message
+from cognition.context.window import skipped_message, system_size
 from cognition.engine.handlers.compaction import NO_ROOM, NO_SHORTER, NOTHING, NOTHING_NEW, WAS_CUT, WAS_EMPTY
 from cognition.steps.decisions import ContextAssembled, LimitHit, RetryPlanned
 from cognition.steps.state import NO_SUMMARY, Summary, Window
@@ -380,6 +380,17 @@ def test_a_summary_whose_request_was_too_long_corrects_the_sizes() -> None:
     assert session.state.window.cuts
 
 
+def test_sizes_are_corrected_by_the_very_request_that_was_too_long() -> None:
+    """It has the messages that the summary would have stood for, and no later ones."""
+    session = compacting()
+    request = asked(session).request
+
+    session(ModelFailed(asked(session).effect_id, evolve(TOO_LONG, needed_tokens=9000)))
+
+    size = system_size(request.system) + sum(map(message_size, request.messages))
+    assert session.state.window.scale == pytest.approx(9000 / size)
+
+
 def test_a_context_overflow_leads_to_a_summary_once() -> None:
     session = Session(engine_with(READ, context_tokens=4096, compact_at=1.0, limits=ROOMY))
     session(UserSpoke("Read all of it."))
@@ -459,6 +470,52 @@ def test_a_summary_that_takes_all_of_the_turns_time_ends_it() -> None:
     session(ModelInterrupted(asked(session).effect_id, "TASK", late=True, at=60.0))
 
     assert outcome(session) == LimitReached("seconds")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "late", "expected"),
+    [
+        (60.0, True, LimitReached("seconds")),
+        (60.0, False, Cancelled("the model call was interrupted")),
+        (None, True, Cancelled("the model call was interrupted")),
+    ],
+)
+def test_an_interruption_is_the_end_of_the_time_only_where_it_is_limited_and_over(
+    seconds: float | None, late: bool, expected: Outcome
+) -> None:
+    session = compacting(limits=evolve(ROOMY, seconds=seconds))
+
+    session(ModelInterrupted(asked(session).effect_id, "TASK", late=late, at=60.0))
+
+    assert outcome(session) == expected
+
+
+def test_a_summary_asked_for_again_has_the_seconds_that_are_left_of_the_turn() -> None:
+    """And the next number: the failed call was the first."""
+    session = compacting(limits=evolve(ROOMY, seconds=60.0))
+    session(ModelFailed(asked(session).effect_id, BUSY, at=10.0))
+    (planned, timer) = told(session, RetryPlanned, StartTimer)
+    assert isinstance(planned, RetryPlanned)
+    assert isinstance(timer, StartTimer)
+    assert planned.attempt == 2
+
+    session(TimerFired(timer.effect_id, at=20.0))
+    assert (asked(session).purpose, asked(session).seconds) == ("summary", 40.0)
+
+
+def test_a_summary_asked_for_elsewhere_has_the_seconds_that_are_left_of_the_turn() -> None:
+    session = compacting(limits=evolve(ROOMY, seconds=60.0), models=("b",), fallback=("b",))
+
+    session(ModelFailed(asked(session).effect_id, Failure("gone", kind="offline"), at=10.0))
+    assert (asked(session).purpose, asked(session).model, asked(session).seconds) == ("summary", "b", 50.0)
+
+
+def test_a_turn_goes_on_without_a_summary_for_the_seconds_that_are_left() -> None:
+    session = compacting(limits=evolve(ROOMY, seconds=60.0))
+
+    session(ModelFailed(asked(session).effect_id, WRONG, at=10.0))
+
+    assert (asked(session).purpose, asked(session).seconds) == ("answer", 50.0)
 
 
 def test_the_time_is_over_when_a_summary_would_be_asked_for_again() -> None:
@@ -872,17 +929,17 @@ def test_a_state_goes_on_from_its_json(waiting: bool) -> None:
 
 def test_a_state_that_was_made_by_hand_does_not_get_stuck() -> None:
     """Its summary stands for nothing, so that no question for it can be made any more."""
-    session = compacting()
+    session = compacting(limits=evolve(ROOMY, seconds=60.0))
     session(ModelFailed(asked(session).effect_id, BUSY))
     phase = session.state.phase
     assert isinstance(phase, Compacting)
     session.state = evolve(session.state, phase=evolve(phase, until=0))
     assert session.engine.build_prompt(session.state).messages[0].id == "m1"
 
-    session(TimerFired(phase.effect_id))
+    session(TimerFired(phase.effect_id, at=20.0))
 
-    assert told(session, NotCompacted)
-    assert asked(session).purpose == "answer"
+    assert told(session, NotCompacted) == [NotCompacted(NO_ROOM.format(budget=prompt_budget(session.engine.config)))]
+    assert (asked(session).purpose, asked(session).seconds) == ("answer", 40.0)
 
 
 def events(session: Session, draw: st.DataObject) -> Iterator[Input]:

@@ -331,6 +331,18 @@ def test_a_summary_is_done_without_before_a_model_is_called_whose_breaker_is_ope
     assert not calls(of)
 
 
+@pytest.mark.parametrize(("at", "model"), [(99.0, "b"), (100.0, "")])
+def test_a_summary_between_turns_is_asked_for_where_a_breaker_is_closed_by_then(at: float, model: str) -> None:
+    of = session()
+    of(UserSpoke("Hello"))
+    answer(of)
+    of.state = evolve(of.state, health=(Health("", 2, 1, 100.0),))
+
+    of(CompactionAsked(at=at))
+
+    assert calls(of) == [model]
+
+
 def test_a_model_that_says_how_long_while_its_breaker_is_open_is_believed_and_nothing_is_doubled() -> None:
     health, _ = after_failure((), "b", "offline", None, CONFIG.breaker, 0.0)
 

@@ -34,6 +34,7 @@ from cognition import (
     ShutdownAsked,
     StartTimer,
     TimerFired,
+    ToolCall,
     ToolFailed,
     ToolMessage,
     ToolReturned,
@@ -41,13 +42,14 @@ from cognition import (
     TurnFinished,
     Usage,
     UserSpoke,
+    WorkerFinished,
     fold,
     from_data,
     to_data,
 )
 from cognition.steps.phases import Retrying
 from cognition.steps.state import AgentState
-from tests.cognition.session import Session, calling, effect, engine_with
+from tests.cognition.session import Session, calling, effect, engine_with, worker
 from tests.cognition.told import HAD_FAILED, READING_HAD_FAILED
 
 FETCH = ToolSpec("fetch", read_only=True, retries=RETRY_PLAN)
@@ -260,7 +262,7 @@ def test_a_rule_that_lets_a_call_run_is_told_of_each_attempt_and_the_user_s_own_
 
 
 def test_an_engine_of_ones_own_that_asks_is_heard_before_a_further_attempt_and_asks_once() -> None:
-    from cognition import AgentConfig, LLMEngine, ToolCall
+    from cognition import AgentConfig, LLMEngine
 
     class Wary(LLMEngine):
         def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:
@@ -548,3 +550,15 @@ def test_a_call_of_a_tool_that_is_there_no_longer_ends_with_its_failure() -> Non
     state = engine_with().step(session.state, failed("1.1.1")).next_state
 
     assert [m.content for m in state.history if isinstance(m, ToolMessage)] == ["Error: connection reset"]
+
+
+def test_a_call_is_run_again_though_no_worker_may_begin_any_more() -> None:
+    """That limit is for calls that start workers."""
+    session = Session(engine_with(PUT, features=("workers",), limits=Limits(workers=1)))
+    calling(session, worker("a"), ProposedCall("put"))
+    session(WorkerFinished(effect("1.1.1"), "A"))
+    session(failed("1.1.2"))
+
+    (again,) = session(fired("1.1.3"))
+
+    assert again == CallTool(effect("1.1.4"), ToolCall("call-1-1-2", "put"))

@@ -34,6 +34,7 @@ from cognition import (
     Usage,
     UserMessage,
     UserSpoke,
+    WorkerFinished,
     fold,
     from_data,
     to_data,
@@ -41,13 +42,13 @@ from cognition import (
 from cognition.context import IMAGE_TOKENS, CutNote, fixed_size, message_size, shorten_message
 from cognition.context.token_counts import count_message, count_result, fixed_tokens, notes_tokens
 from cognition.context.tool_results import prepare_result
-from cognition.context.window import request_size
+from cognition.context.window import request_size, visible_messages
 from cognition.steps.config import Limits
 from cognition.steps.decisions import ContextAssembled, TurnFinished
 from cognition.values.counts import EDGE, MOST_TOKENS, PIECE, most_of_part, most_tokens, valid_tokens
 from cognition.values.messages import ToolResult
 from cognition.values.outcomes import Completed, Failed
-from tests.cognition.session import Session, engine_with, replied
+from tests.cognition.session import Session, engine_with, replied, worker
 
 COSTS = TemplateCosts(
     fixed=50, user=5, reply=6, call=7, result=8, cut=30, bare=40, asking=250, estimate=16.0, model="a"
@@ -308,7 +309,10 @@ def test_what_the_runtime_reports_takes_off_what_was_too_much() -> None:
     assert session.state.window.slack == 0
 
 
-@pytest.mark.parametrize(("tokens", "slack", "scale"), [(10**400, 0, 5.0), (1, 0, 1.0), (300, 0, 2.0), (150, 0, 1.0)])
+@pytest.mark.parametrize(
+    ("tokens", "slack", "scale"),
+    [(10**400, 0, 5.0), (1, 0, 1.0), (29, 0, 1.0), (30, 120, 1.0), (150, 0, 1.0), (300, 0, 2.0)],
+)
 def test_a_report_that_is_larger_than_the_sum_or_beyond_reason_is_no_slack(
     tokens: int, slack: int, scale: float
 ) -> None:
@@ -366,6 +370,37 @@ def test_what_becomes_a_result_brings_its_counts() -> None:
     assert notes_tokens(COSTS, (8, -1), "a") == notes_tokens(None, (8, 1), "a") == ()
 
 
+def test_the_result_of_a_worker_brings_its_counts() -> None:
+    session = Session(engine_with(features=("workers",)))
+    session(UserSpoke("Go", costs=COSTS))
+    session(replied("1.1.0", "", worker("a")))
+
+    session(WorkerFinished(EffectId("1.1.1"), "found", tokens=(8, 2)))
+
+    assert last(session).tokens == (8, 2)
+
+
+@pytest.mark.parametrize("cut", [30, 100])
+def test_results_that_are_shown_short_already_are_counted_short(cut: int) -> None:
+    """With the note that stands in them, as a tool reads them again; a size is a float, whatever it was added from."""
+    session = Session(engine_with(evolve(READ, rereads=True), limits=Limits(steps=30)))
+    session(UserSpoke("Go"))
+    while not session.state.window.cuts:
+        step = session.state.counters.step
+        session(replied(f"1.{step}.0", "", ProposedCall("read", {"n": step})))
+        session(ToolReturned(EffectId(f"1.{step}.1"), "x" * 1000))
+    session(replied(f"1.{session.state.counters.step}.0", "Done."))
+
+    counts = tuple((8, *[25] * 10) if isinstance(one, ToolMessage) else (9,) for one in session.state.history)
+    session(UserSpoke("Go on", costs=evolve(COSTS, cut=cut), tokens=(9,), earlier=counts))
+
+    window = session.state.window
+    note = CutNote("read", tokens=cut, user=COSTS.user)
+    shown = visible_messages(session.state.history, window, note)
+    assert window.cuts
+    assert (window.size, type(window.size)) == (sum(map(message_size, shown)), float)
+
+
 def test_a_prompt_that_was_refused_is_made_shorter_whatever_the_counts_say() -> None:
     session = Session(engine_with(READ))
     spoken(session, costs=TemplateCosts(0, 0, 0, 0, 0, 0, 0, 0, 1000.0), tokens=(0,))
@@ -404,7 +439,9 @@ def test_whole_turns_that_are_left_out_are_told() -> None:
 # ------------------------------------------------------------------------------------------------- beside conversations
 
 
-@pytest.mark.parametrize(("dense", "each"), [(50, 2), (0, 0.25), (10**400, 0.25), (-1, 0.25)])
+@pytest.mark.parametrize(
+    ("dense", "each"), [(50, 2), (1, 100), (400, 0.25), (401, 0.25), (0, 0.25), (10**400, 0.25), (-1, 0.25)]
+)
 def test_sections_are_counted_by_the_densest_of_their_candidates(dense: int, each: float) -> None:
     session = Session(engine_with())
     text = "word " * 30

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
 from cognition import (
     AgentConfig,
     AgentState,
     AssistantMessage,
     CallModel,
+    Candidate,
     Completed,
     EchoEngine,
     Failure,
@@ -23,9 +25,11 @@ from cognition import (
     Rule,
     SessionReset,
     ShutdownAsked,
+    TemplateCosts,
     TimerFired,
     ToolCall,
     ToolReturned,
+    ToolSpec,
     Transition,
     TurnFinished,
     Usage,
@@ -34,6 +38,8 @@ from cognition import (
     fold,
     transitions,
 )
+from cognition.context import message_size
+from cognition.steps.state import Window
 from cognition.values.features import Mode
 from tests.cognition.session import DELETE, MULTIPLY, WRITE, Session, effect, engine_with, replied
 
@@ -65,6 +71,25 @@ def test_the_prompt_of_an_idle_session_offers_the_tools_and_leaves_out_what_does
         assert prompt.tools == (MULTIPLY,)
         assert 0 < len(prompt.messages) <= 8
         assert session.state.history[-1] == prompt.messages[-1]
+
+
+@pytest.mark.parametrize("length", [300, 500, 700, 1000])
+@pytest.mark.parametrize("cut", [None, 5, 150])
+def test_the_prompt_of_a_state_that_is_too_long_is_the_one_that_a_step_would_make(length: int, cut: int | None) -> None:
+    """With the same room for sections, the same notes in shortened results, and the same counts if there are any."""
+    costs = None if cut is None else TemplateCosts(300, 5, 6, 7, 8, cut, 290, 250, 16.0, "a")
+    session = Session(engine_with(ToolSpec("read", rereads=True), limits=Limits(steps=99)))
+    sections = (Candidate("identity", "You are Ada. " * 30),)
+    session(UserSpoke("Read the pages.", context=sections, dense=50, costs=costs, tokens=(9,)))
+    while not session.state.window.cuts:
+        step = session.state.counters.step
+        session(evolve(replied(f"1.{step}.0", "", ProposedCall("read", {"page": step})), tokens=(20,)))
+        tokens = (8, *[30] * -(-length // 100))
+        session(ToolReturned(effect(f"1.{step}.1"), "x" * length, tokens=() if costs is None else tokens))
+    call = next(decision for decision in session.decisions if isinstance(decision, CallModel))
+
+    unfitted = Window(0, sum(map(message_size, session.state.history)))
+    assert session.engine.build_prompt(evolve(session.state, window=unfitted)) == call.request
 
 
 def test_the_prompt_of_a_turn_that_can_not_fit_is_shown_all_the_same() -> None:

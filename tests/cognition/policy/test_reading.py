@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from cognition.policy import _command_patterns, _programs
 from cognition.policy._command import Command
 from cognition.policy._shell import DEEPEST, LONGEST, read_commands, read_words
 from tests.cognition.naming import case_name
@@ -185,3 +186,17 @@ def test_what_only_reads_a_file_need_not_be_allowed_by_itself(line: str) -> None
 @pytest.mark.parametrize("text", ["a <(b)", "a $(b)", "a `b`", "(a)", "a > b", "a; b"])
 def test_a_rule_names_the_words_of_one_command(text: str) -> None:
     assert read_words(text) is None
+
+
+def test_a_table_of_programs_writes_long_options_without_their_dashes() -> None:
+    assert _programs._long("user close-from") == frozenset({"--user", "--close-from"})
+    assert _programs._long("") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("force", "-f"), ("fo", "-f"), ("id", "-i"), ("i", "-i"), ("forced", "--forced"), ("R", "--R"), ("x", "--x")],
+)
+def test_a_long_option_is_its_letter_also_where_it_is_cut(name: str, option: str) -> None:
+    """A name of two letters is a long one too; one letter after two dashes is none of a letter's own."""
+    assert _command_patterns._long(name, {"force": "f", "id": "i", "R": "r"}) == option

@@ -28,6 +28,7 @@ from cognition import (
     policy as rooms,
 )
 from cognition.policy import SEVERITY, covers, proposed_rules, remembered_rule
+from cognition.policy._proposals import LONGEST
 from cognition.policy._shell import read_commands
 from cognition.policy.rule_patterns import read_pattern
 from tests.cognition.naming import case_name
@@ -70,6 +71,8 @@ def write(path: str) -> ToolCall:
         ("find . -name x", ("find . -name x",)),
         ("echo 'a(b)'", ("echo 'a(b)'", "echo:*")),
         ("echo 'it'\\''s'", ("echo 'it'\\''s'", "echo:*")),
+        ("tar tf a.tar", ("tar tf a.tar",)),
+        ("sort names", ("sort names",)),
         ("sudo ls", ()),
         ("env A=1 ls", ()),
         ("A=1 ls", ()),
@@ -88,6 +91,16 @@ def write(path: str) -> ToolCall:
 )
 def test_what_is_offered_for_a_command_line(line: str, expected: tuple[str, ...]) -> None:
     assert proposed_rules(bash(line), BASH) == (*(f"Bash({text})" for text in expected), "Bash")
+
+
+@pytest.mark.parametrize(("characters", "shown"), [(LONGEST, True), (LONGEST + 1, False)])
+def test_a_pattern_is_offered_up_to_its_longest(characters: int, shown: bool) -> None:
+    """A user does not read more before agreeing."""
+    line = "echo " + "x" * (characters - len("Bash(echo )"))
+
+    whole = f"Bash({line})"
+    assert len(whole) == characters
+    assert proposed_rules(bash(line), BASH) == (whole, "Bash(echo:*)", "Bash")[not shown :]
 
 
 @pytest.mark.parametrize(

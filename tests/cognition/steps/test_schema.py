@@ -159,3 +159,10 @@ def test_a_row_of_values_has_a_type_at_each_place() -> None:
         "type": "array",
         "items": {"type": "array", "prefixItems": row, "items": False, "minItems": 2},
     }
+
+
+def test_a_class_within_a_row_is_defined_beside_the_others() -> None:
+    schema = json_schema(tuple[str, Usage])
+
+    assert schema["prefixItems"] == [{"type": "string"}, {"$ref": "#/$defs/Usage"}]
+    assert list(schema["$defs"]) == ["Usage"]

@@ -44,7 +44,16 @@ from cognition import (
     to_data,
 )
 from cognition.steps.decisions import ContextChosen, TurnFinished
-from cognition.steps.vocabulary import engine_tools, is_worker_tool, own_name, steps_of, worker_name_argument
+from cognition.steps.engine_tools import SPAWN_WORKER, TEXT, object_schema
+from cognition.steps.vocabulary import (
+    _Other,
+    _other,
+    engine_tools,
+    is_worker_tool,
+    own_name,
+    steps_of,
+    worker_name_argument,
+)
 from cognition.testing import explore
 from cognition.testing._situations import ENGINE_ARGUMENTS
 from cognition.testing._world import World, take
@@ -75,6 +84,17 @@ def test_a_model_is_offered_one_vocabulary() -> None:
     flags = [(tool.read_only, tool.approval, tool.kind) for tool in theirs]
     assert flags == [(tool.read_only, tool.approval, tool.kind) for tool in ours]
     assert [own_name(tool.name, "cogstep") for tool in theirs] == [tool.name for tool in theirs]
+
+
+@pytest.mark.parametrize(("told", "description"), [((), SPAWN_WORKER.description), (("Delegate.",), "Delegate.")])
+def test_another_name_changes_the_arguments_and_nothing_else(told: tuple[str, ...], description: str) -> None:
+    """All that is said of a tool stays, also its description, unless another is given."""
+    arguments = object_schema({"prompt": TEXT})
+
+    other = _other("Task", SPAWN_WORKER, dict, arguments, *told)
+
+    spec = evolve(SPAWN_WORKER, name="Task", parameters=arguments, description=description)
+    assert other == _Other(spec, SPAWN_WORKER, dict)
 
 
 def test_a_name_of_the_other_vocabulary_is_the_programs() -> None:
