@@ -349,7 +349,7 @@ def test_a_section_is_in_where_there_is_room_for_just_its_text_and_its_tags(name
     assert made([Candidate(name, "plums")], needed - 1, sections=(section,)).problem != ""
 
 
-def test_what_has_to_be_in_comes_before_what_is_more_relevant() -> None:
+def test_a_mandatory_text_comes_before_a_more_relevant_one() -> None:
     candidates = [Candidate("memory", "plums " * 100), Candidate("memory", "Wash your hands.", mandatory=True)]
     done = made(candidates, 400, sections=(Section("memory", 0.5),), message="plums")
 

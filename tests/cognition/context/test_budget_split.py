@@ -98,7 +98,7 @@ def test_a_share_in_thousandths(share: float, thousand: int) -> None:
     assert thousandths(share) == thousand
 
 
-def test_what_steady_claims_leave_is_given_once() -> None:
+def test_the_room_that_steady_claims_leave_is_given_once() -> None:
     """The first one leaves 20: the second takes them, and for the third only its share is left."""
     claims = [Claim(300, 0, 10, True), Claim(200, 0, 99, True), Claim(100, 0, 99, True), Claim(400, 0, 0)]
 

@@ -1,4 +1,4 @@
-"""Notes in place of omitted text: which words they have, and what they cost."""
+"""Notes in place of omitted text: their words and their tokens."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_as_many_notes_are_told_whole_as_find_room(room: int) -> None:
 
 
 def test_the_best_note_is_cut_a_tenth_at_a_time_until_it_has_room() -> None:
-    """What has room for just its text is told."""
+    """A text is told where there is room for just that text."""
     note = "".join(f"{number:04} " for number in range(200))
     for limit in (900, 810, 729):
         text = FROM_NOTES + shorten(note, limit)

@@ -137,7 +137,7 @@ def test_what_nobody_has_counted_has_a_token_a_byte(message: Message, tokens: tu
     assert message_size(count_message(message, COSTS)) == sum(tokens)
 
 
-def test_what_is_counted_stays_the_message_that_it_is() -> None:
+def test_a_counted_message_stays_the_same_object() -> None:
     """So that histories share it."""
     message = UserMessage("m", "abc", tokens=(7,))
 
@@ -174,6 +174,14 @@ def test_a_result_is_kept_as_without_counts_and_never_counted_for_less(
     assert sum(tokens) >= sum(stamps(content))
     if content == text:
         assert tokens == (stamps(text) if stamped else count_result(text, (), COSTS).tokens)
+
+
+@pytest.mark.parametrize(("own", "limit"), [(100, 900), (900, 100), (None, 100)])
+def test_the_lower_of_two_limits_holds_without_counts_too(own: int | None, limit: int) -> None:
+    whole = prepare_result(ToolResult("x" * 500), None, own, limit, "", "")
+
+    note = "\n[... 400 characters left out ...]\n"
+    assert (whole.content, whole.tokens, whole.left_out) == ("x" * 75 + note + "x" * 25, (), 400)
 
 
 @given(LENGTHS, st.none() | st.integers(1, 900), st.integers(1, 900), st.integers(0, 900), st.booleans())
