@@ -33,6 +33,8 @@ settings.register_profile(
 )
 # For `make test`: what it leaves to `make test-all` is more examples of the same properties, and the slow tests.
 settings.register_profile("quick", parent=settings.get_profile("cogstep"), max_examples=25)
+# For `make test-pythons`: the same tests on further Pythons. More examples are drawn on the first one.
+settings.register_profile("few", parent=settings.get_profile("cogstep"), max_examples=5)
 settings.load_profile("cogstep")
 
 

@@ -26,7 +26,8 @@ INSTALLED = ("3.12", "3.13")
 IN_NODE = "3.14"
 EXTRAS = ".[llama,mlx,hub,remote,dev]"
 """As the Makefile has them."""
-QUICK = ("-m", "not slow", "--hypothesis-profile=quick")
+QUICK = ("-m", "not slow", "--hypothesis-profile=few")
+"""The tests of ``make test``, with fewer examples of each property."""
 
 PYODIDE = ROOT / ".pyodide"
 PYODIDE_VERSION = "314.0.7"
