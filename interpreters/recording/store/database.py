@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from random import SystemRandom
 from typing import Any, TypeVar
 from urllib.parse import quote
-from weakref import WeakSet, WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary, finalize
 
 from sqlalchemy import (
     ColumnElement,
@@ -114,6 +114,7 @@ class Database:
         self._engine = self._new_engine()
         self._kept: deque[PoolProxiedConnection] = deque()
         """Idle connections that are permanently taken from the pool."""
+        self._closing = self._close_when_dropped()
         self._ready = False
         self._making = threading.Lock()
         self._file: tuple[int, int] | None = None
@@ -380,16 +381,26 @@ class Database:
     def _after_fork(self) -> None:
         """Replace the parent's connections in a forked child, without using or closing them."""
         _parents.extend((self._engine, self._kept))
+        self._closing.detach()
         self._engine, self._kept = self._new_engine(), deque()
+        self._closing = self._close_when_dropped()
         self._making = threading.Lock()
 
-    def __del__(self) -> None:
-        engine = getattr(self, "_engine", None)
-        if engine is not None:
-            with contextlib.suppress(Exception):
-                while self._kept:  # taken out of there: somebody may have found this database once more meanwhile
-                    self._kept.pop().close()
-                engine.dispose()
+    def _close_when_dropped(self) -> finalize[..., Database]:
+        """Close the connections once nobody uses this object.
+
+        A ``__del__`` would be too late: in a cycle of garbage, SQLite's connections may be the first to be deleted.
+        """
+        closing = finalize(self, _close, self._engine, self._kept)
+        closing.atexit = False
+        return closing
+
+
+def _close(engine: Engine, kept: deque[PoolProxiedConnection]) -> None:
+    with contextlib.suppress(Exception):
+        while kept:
+            kept.pop().close()
+        engine.dispose()
 
 
 _parents: list[object] = []

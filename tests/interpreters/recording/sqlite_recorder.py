@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
+from weakref import finalize
 
 
 class SqliteRecorder:
@@ -14,11 +15,14 @@ class SqliteRecorder:
 
     def __init__(self, database: Path, name: str) -> None:
         self.database, self.name = database, name
+        self.opened: list[sqlite3.Connection] = []
+        finalize(self, _close_all, self.opened)  # those that a broken recorder has not closed
         self._lock: sqlite3.Connection | None = None
         self._db: sqlite3.Connection | None = None
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.database, timeout=self.patience, check_same_thread=False)
+        self.opened.append(db)
         db.execute("PRAGMA journal_mode=WAL")  # who reads keeps nobody from writing
         db.execute(
             "CREATE TABLE IF NOT EXISTS lines "
@@ -29,6 +33,7 @@ class SqliteRecorder:
     def lock(self, new: bool) -> bool:
         own = sha256(self.name.encode()).hexdigest()[:16]
         lock = sqlite3.connect(f"{self.database}-{own}.lock", timeout=0, check_same_thread=False)
+        self.opened.append(lock)
         try:
             lock.execute("BEGIN EXCLUSIVE")  # until the connection is closed, or its process ends
         except sqlite3.OperationalError as error:
@@ -59,3 +64,8 @@ class SqliteRecorder:
             if connection is not None:
                 connection.close()
         self._db = self._lock = None
+
+
+def _close_all(connections: list[sqlite3.Connection]) -> None:
+    for connection in connections:
+        connection.close()
