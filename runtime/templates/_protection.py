@@ -18,6 +18,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
+from cognition.base.strict_json import DEEPEST_MESSAGE
 from runtime.templates.markers import Markers
 
 LEAD, MARKING, ITSELF = "\ufdef", "\ufded", "\ufdee"
@@ -103,34 +104,50 @@ class Shield:
                 marked.add(last)
         return marked | markers.beside_removed(content)
 
-    def data(self, value: Any) -> Any:
-        """Return the same for all texts in JSON data, including keys."""
+    def data(self, value: Any, depth: int = 0) -> Any:
+        """Return the same for all texts in JSON data, including keys.
+
+        Raises:
+            RecursionError: it is nested in more than ``DEEPEST_MESSAGE`` levels.
+        """
+        _check_depth(depth)
         match value:
             case str():
                 return self.text(value)
             case Mapping():
-                return {self.text(str(key)): self.data(item) for key, item in value.items()}
+                return {self.text(str(key)): self.data(item, depth + 1) for key, item in value.items()}
             case list() | tuple():
-                return [self.data(item) for item in value]
+                return [self.data(item, depth + 1) for item in value]
             case _:
                 return value
 
-    def schema(self, value: Any, place: str = "") -> Any:
-        """Return the same for a JSON Schema; schema keywords stay unmarked. ``place``: the key of the value."""
+    def schema(self, value: Any, place: str = "", depth: int = 0) -> Any:
+        """Return the same for a JSON Schema; schema keywords stay unmarked. ``place``: the key of the value.
+
+        Raises:
+            RecursionError: as ``data``.
+        """
+        _check_depth(depth)
         match value:
             case str():
                 return value if place == "type" and value in TYPES else self.text(value)
             case Mapping() if place in NAMED:
-                return {self.text(str(key)): self.schema(item) for key, item in value.items()}
+                return {self.text(str(key)): self.schema(item, "", depth + 1) for key, item in value.items()}
             case Mapping():
                 return {
-                    key if key in SCHEMA_WORDS else self.text(str(key)): self.schema(item, key)
+                    key if key in SCHEMA_WORDS else self.text(str(key)): self.schema(item, key, depth + 1)
                     for key, item in value.items()
                 }
             case list() | tuple():
-                return [self.schema(item, place) for item in value]
+                return [self.schema(item, place, depth + 1) for item in value]
             case _:
                 return value
+
+
+def _check_depth(depth: int) -> None:
+    """Refuse the same on every Python, whose own limits differ."""
+    if depth > DEEPEST_MESSAGE:
+        raise RecursionError(f"nested in more than {DEEPEST_MESSAGE} levels")
 
 
 def _as_itself(found: re.Match[str]) -> str:
