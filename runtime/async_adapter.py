@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 from cognition import ModelRequest
+from cognition.base.protocols import AttributeProtocolMeta
 from runtime.protocol.model import Done, Generation, Runtime
 from runtime.threads.workers import WORKERS
 
@@ -38,7 +39,7 @@ class AsyncGeneration(Protocol):
 
 
 @runtime_checkable
-class AsyncRuntime(Protocol):
+class AsyncRuntime(Protocol, metaclass=AttributeProtocolMeta):
     """A runtime that is async natively, such as a remote model or a fake. It needs no thread."""
 
     def stream(self, request: ModelRequest) -> AsyncGeneration:

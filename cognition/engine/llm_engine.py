@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 from cognition.base.errors import CogstepError
+from cognition.base.protocols import AttributeProtocolMeta
 from cognition.context.sections import briefing_size
 from cognition.context.window import fit, visible_messages
 from cognition.engine._table import CLOSED, HANDLERS, TABLE
@@ -36,7 +37,7 @@ from cognition.values.messages import ToolCall
 
 
 @runtime_checkable
-class CognitiveEngine(Protocol):
+class CognitiveEngine(Protocol, metaclass=AttributeProtocolMeta):
     """The interface of an agent's logic: one pure function. Nothing else is required."""
 
     def step(self, state: AgentState, input: Input | None) -> Transition:

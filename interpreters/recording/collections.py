@@ -12,6 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from attrs import field, frozen
 
+from cognition.base.protocols import AttributeProtocolMeta
 from interpreters.recording.recorder import Where
 
 UNDO = "what `cogstep undo` puts back"
@@ -108,7 +109,7 @@ class Recording(Protocol):
 
 
 @runtime_checkable
-class BatchDeletable(Protocol):
+class BatchDeletable(Protocol, metaclass=AttributeProtocolMeta):
     """A recording of a place that deletes several recordings more cheaply together."""
 
     @property
@@ -124,7 +125,7 @@ class BatchDeletable(Protocol):
 
 
 @runtime_checkable
-class Collection(Protocol):
+class Collection(Protocol, metaclass=AttributeProtocolMeta):
     """A place with many recordings that is not a directory, such as a ``SqlStore``."""
 
     def recordings(self) -> Iterator[Recording]:

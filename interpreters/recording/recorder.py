@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from cognition.base.protocols import AttributeProtocolMeta
+
 
 @runtime_checkable
-class Recorder(Protocol):
+class Recorder(Protocol, metaclass=AttributeProtocolMeta):
     """The place where one session is or will be recorded. Two recorders with equal arguments are the same place.
 
     Any exception of a method is raised as a ``JournalError`` with the recorder's name.
@@ -51,7 +53,7 @@ class Recorder(Protocol):
 
 
 @runtime_checkable
-class Beside(Protocol):
+class Beside(Protocol, metaclass=AttributeProtocolMeta):
     """Optional part of a recorder: a place for undo data, the contents of files before the session's tools changed
     them.
 
@@ -68,7 +70,7 @@ class Beside(Protocol):
 
 
 @runtime_checkable
-class KeepsPayloads(Protocol):
+class KeepsPayloads(Protocol, metaclass=AttributeProtocolMeta):
     """Optional part of a recorder: a place for the large texts of a session, each stored once.
 
     With it, a text of 16,384 characters or more becomes a payload, and its line contains the SHA-256 of its UTF-8. The
@@ -89,7 +91,7 @@ class KeepsPayloads(Protocol):
 
 
 @runtime_checkable
-class MayWait(Protocol):
+class MayWait(Protocol, metaclass=AttributeProtocolMeta):
     """Optional part of a recorder: whether storing a line may take long, as with a database on another machine."""
 
     @property

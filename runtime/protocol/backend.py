@@ -11,6 +11,7 @@ from typing import Protocol, runtime_checkable
 from attrs import frozen
 
 from cognition import GenerationOptions
+from cognition.base.protocols import AttributeProtocolMeta
 from runtime.scheduling.plan import BatchPiece, Limits
 
 DEFAULT_CONTEXT = 8192
@@ -163,7 +164,7 @@ class InferenceBackend(Protocol):
 
 
 @runtime_checkable
-class StateBackend(Protocol):
+class StateBackend(Protocol, metaclass=AttributeProtocolMeta):
     """A backend that can export the state of a sequence and import it in another process."""
 
     def identity(self) -> Mapping[str, str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 from attrs import frozen
 
 from cognition import Failure, FinishReason, GenerationOptions, MalformedToolCall, ModelRequest, ProposedCall, Usage
+from cognition.base.protocols import AttributeProtocolMeta
 from cognition.values.content import MediaType
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class ModelInfo:
 
 
 @runtime_checkable
-class Generation(Protocol):
+class Generation(Protocol, metaclass=AttributeProtocolMeta):
     """One reply in progress.
 
     Iterating yields parser outputs as they arrive and always ends with exactly one ``Done``; errors are in
@@ -107,7 +108,7 @@ class Generation(Protocol):
 
 
 @runtime_checkable
-class TextCounter(Protocol):
+class TextCounter(Protocol, metaclass=AttributeProtocolMeta):
     """Optional protocol of a runtime with the model's own tokenizer: it gives sessions exact sizes.
 
     Without it, sessions estimate sizes and correct them by the usage that replies report.
@@ -125,7 +126,7 @@ class TextCounter(Protocol):
 
 
 @runtime_checkable
-class Runtime(Protocol):
+class Runtime(Protocol, metaclass=AttributeProtocolMeta):
     """A loaded model, ready for requests."""
 
     def submit(self, request: ModelRequest) -> Generation:

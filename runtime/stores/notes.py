@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from cognition.base.protocols import AttributeProtocolMeta
 from runtime.closeable import Closeable
 from runtime.errors import MemoryStoreError
 from runtime.files import check_private, make_private, reason_about
@@ -43,7 +44,7 @@ OWN = "tbl_name IN ('notes', 'words') AND type <> 'index'"
 
 
 @runtime_checkable
-class Memory(Protocol):
+class Memory(Protocol, metaclass=AttributeProtocolMeta):
     """The store of notes that an agent needs. Called from one thread at a time."""
 
     def remember(self, text: str) -> object:
