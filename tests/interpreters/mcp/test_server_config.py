@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -189,6 +190,9 @@ def test_a_cancelled_turn_reaches_the_server(
     cancelled, after = run_sync() if kind is Agent else asyncio.run(run_async())
     assert cancelled.outcome.reason == "enough"
     assert after.calls[-1].content == "on"
+    ends = time.monotonic() + 30.0
+    while len(notes(folder, "good")) < before + 2 and time.monotonic() < ends:
+        time.sleep(0.01)  # the server may answer the next call before it notes the cancellation
     assert notes(folder, "good")[before:] == ["asked", "cancelled"]
 
 
