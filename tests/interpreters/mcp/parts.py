@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,14 @@ def notes(folder: Path, name: str, listings: bool = False) -> list[str]:
     """What a server wrote down: of its calls, or that it was asked for its list."""
     file = folder / name / ("lists.txt" if listings else "notes.txt")
     return file.read_text().split() if file.exists() else []
+
+
+def notes_of(folder: Path, name: str, number: int) -> list[str]:
+    """The same, once there are so many: a server may answer the next call before it notes a cancellation."""
+    ends = time.monotonic() + 30.0
+    while len(notes(folder, name)) < number and time.monotonic() < ends:
+        time.sleep(0.01)
+    return notes(folder, name)
 
 
 def web_server() -> Any:
