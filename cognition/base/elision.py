@@ -16,5 +16,8 @@ def elide(text: str, head: int, tail: int, note: Callable[[int], str]) -> str:
         head, tail: characters of the two ends.
         note: returns the note about this number of omitted characters.
     """
-    short = f"{text[:head]}{note(len(text) - head - tail)}{text[len(text) - tail :]}"
+    left_out = len(text) - head - tail
+    if left_out <= 0:  # else the ends would overlap
+        return text
+    short = f"{text[:head]}{note(left_out)}{text[len(text) - tail :]}"
     return short if len(short) < len(text) else text

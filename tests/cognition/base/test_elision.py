@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from cognition.base.elision import elide
 
 
+@example("00000", 0, 6, "")  # ends that would overlap
 @given(st.text(max_size=60), st.integers(0, 40), st.integers(0, 40), st.text(max_size=9))
 def test_both_ends_stay_and_the_note_counts_the_rest_unless_that_is_no_shorter(
     text: str, head: int, tail: int, words: str
