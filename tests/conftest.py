@@ -43,25 +43,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-KEEPING = ("cognition.steps.codec", "cognition.context.")
-"""Modules that keep what they have worked out."""
-
-
-@pytest.fixture(autouse=True)
-def _nothing_kept_from_before() -> None:
-    """Under mutation what is kept is made anew in each test: what was made before knows nothing of the mutation."""
-    mutant = os.environ.get("MUTANT_UNDER_TEST", "")  # set by mutmut; "stats" while it learns which test reaches what
-    if mutant != "stats" and not mutant.startswith(KEEPING):
-        return
-    for name in [name for name in sys.modules if name.startswith(KEEPING)]:
-        for kept in vars(sys.modules[name]).values():
-            if hasattr(kept, "cache_clear"):
-                kept.cache_clear()
-    characters = getattr(sys.modules.get("cognition.context.words"), "_CHARACTERS", None)
-    if characters is not None:
-        characters.clear()
-
-
 # ------------------------------------------------------------------------------------------------------- the two lanes
 
 SLOW = Path(__file__).with_name("slow.txt")

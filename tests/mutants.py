@@ -2,43 +2,35 @@
 
 ``make mutants`` starts from nothing, tries every mutant, and writes its table into docs/concepts/mutants.md, with its
 date and commit. ``make mutants ARGS="'cognition.steps.retry.*'"`` tries a part of them and keeps the other results.
-Exits with 1 when less than ``WANTED`` of the mutants is killed. What survives is explained in docs/concepts/mutants.md,
-function by function; whatever goes beyond that list is printed.
+``make mutants ARGS=--rest`` goes on after a change: it tries the mutants of changed functions, and survivors without a
+reason in docs/concepts/mutants.md; other results stay. What goes beyond the reasons of that page is printed, function
+by function. Exits with 1 when less than ``WANTED`` of the mutants is killed. ``mutmut results`` reads the results too.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+import mutant_trials
+
 ROOT = Path(__file__).parent.parent
-WORKPLACE = ROOT / "mutants"
-"""mutmut's own folder: the mutated copy of the sources, and the results."""
 PAGE = ROOT / "docs" / "concepts" / "mutants.md"
-WANTED = 0.90
-KILLED = ("killed", "timeout")
-"""A mutant that runs into mutmut's time limit was noticed: the suite does not end."""
-RESULT = re.compile(r"\s*(?P<name>\S+): (?P<status>[a-z ]+)")
+WANTED = 0.97
+KILLED = (mutant_trials.KILLED, mutant_trials.TIMEOUT)
+"""A mutant whose tests run far beyond their time was noticed: the suite does not end."""
 EXPLAINED = re.compile(r"\| `(?P<function>[\w.]+)` \| (?P<count>\d+) \|")
 TABLE = re.compile(r"(?<=<!-- the newest whole run -->\n).*?(?=<!-- end -->)", re.DOTALL)
 """Where the page has it."""
 MANGLED = re.compile(r"\.(?:x_|xǁ(?P<owner>\w+)ǁ)(?P<name>\w+)__mutmut_\d+$")
-
-
-def mutmut(*arguments: str) -> str:
-    """What mutmut prints; ends this program with that text if mutmut fails."""
-    command = [sys.executable, "-m", "mutmut", *arguments]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{done.stdout}\nmutmut {' '.join(arguments)} failed with {done.returncode}")
-    return done.stdout
 
 
 def function_of(mutant: str) -> str:
@@ -50,6 +42,13 @@ def function_of(mutant: str) -> str:
     return ".".join(part for part in (module, found["owner"], found["name"]) if part)
 
 
+def unexplained(survivors: Iterable[str]) -> Counter[str]:
+    """The functions with more survivors than the page explains, and how many more."""
+    page = TABLE.sub("", PAGE.read_text())
+    explained = {found["function"]: int(found["count"]) for found in EXPLAINED.finditer(page)}
+    return Counter(map(function_of, survivors)) - Counter(explained)
+
+
 def commit() -> str:
     """What is checked out, and whether the core or its tests were changed since."""
     git = ("git", "-C", str(ROOT))
@@ -58,11 +57,11 @@ def commit() -> str:
     return f"commit {name.stdout.strip()}{' with changes' if changed.returncode else ''}"
 
 
-def write_table(modules: Mapping[str, Counter[str]], minutes: float) -> None:
-    """Put the result of a whole run into the page."""
+def write_table(modules: Mapping[str, Counter[str]], minutes: float, part: str) -> None:
+    """Put the results of all mutants into the page. ``part``: of how many of them the minutes are."""
     total = sum(counts.total() for counts in modules.values())
     killed = sum(counts["killed"] for counts in modules.values())
-    lines = [f"{datetime.now(UTC):%-d %B %Y}, {commit()}, {minutes:.0f} minutes.", ""]
+    lines = [f"{datetime.now(UTC):%-d %B %Y}, {commit()}, {minutes:.0f} minutes for {part}.", ""]
     lines += ["| module | mutants | killed | |", "|---|---:|---:|---:|"]
     for module, counts in sorted(modules.items()):
         lines.append(
@@ -74,38 +73,50 @@ def write_table(modules: Mapping[str, Counter[str]], minutes: float) -> None:
 
 
 def main(chosen: list[str]) -> int:
+    rest = chosen == ["--rest"]
     if not chosen:
-        shutil.rmtree(WORKPLACE, ignore_errors=True)
-    print("trying mutants; this takes some minutes ...", flush=True)
+        shutil.rmtree(ROOT / mutant_trials.WORKPLACE, ignore_errors=True)
     started = time.monotonic()
-    mutmut("run", *chosen)
+    mutant_trials.say("making mutants ...")
+    mutant_trials.make_mutants()
+    known = {key: code for data in mutant_trials.results().values() for key, code in data.exit_code_by_key.items()}
+    if rest:
+        without_reason = unexplained(key for key, code in known.items() if code not in (None, *KILLED))
+        keys = [
+            key
+            for key, code in known.items()
+            if code is None or (code not in KILLED and function_of(key) in without_reason)
+        ]
+    else:
+        keys = [key for key in known if not chosen or any(fnmatch.fnmatch(key, pattern) for pattern in chosen)]
+    if not keys and not rest:
+        sys.exit(f"no mutant has a name like {' or '.join(chosen)}")
+    mutant_trials.say("running the tests once to see what each of them reaches ...")
+    mutant_trials.try_mutants(keys, mutant_trials.record_reach())
     seconds = time.monotonic() - started
 
     modules: dict[str, Counter[str]] = {}
-    survivors: Counter[str] = Counter()
-    for line in mutmut("results", "--all", "true").splitlines():
-        found = RESULT.fullmatch(line)
-        if found is None or found["status"] == "not checked":
-            continue
-        module = found["name"].rpartition(".")[0]
-        status = "killed" if found["status"] in KILLED else found["status"]
-        modules.setdefault(module, Counter())[status] += 1
-        if status != "killed":
-            survivors[function_of(found["name"])] += 1
+    survivors: list[str] = []
+    for data in mutant_trials.results().values():
+        for key, code in data.exit_code_by_key.items():
+            if code is None:
+                continue
+            killed = code in KILLED
+            modules.setdefault(key.rpartition(".")[0], Counter())["killed" if killed else "survived"] += 1
+            if not killed:
+                survivors.append(key)
 
-    print(f"\n{'module':36}{'mutants':>8}{'killed':>8}")
+    print(f"\n{'module':42}{'mutants':>8}{'killed':>8}")
     for module, counts in sorted(modules.items()):
-        print(f"{module:36}{counts.total():8}{counts['killed']:8}{counts['killed'] / counts.total():8.1%}")
+        print(f"{module:42}{counts.total():8}{counts['killed']:8}{counts['killed'] / counts.total():8.1%}")
     total = sum(counts.total() for counts in modules.values())
-    killed = sum(counts["killed"] for counts in modules.values())
-    share = killed / total if total else 0.0
-    print(f"{'all':36}{total:8}{killed:8}{share:8.1%}   in {seconds / 60:.1f} minutes")
+    killed_in_all = sum(counts["killed"] for counts in modules.values())
+    share = killed_in_all / total
+    print(f"{'all':42}{total:8}{killed_in_all:8}{share:8.1%}   in {seconds / 60:.1f} minutes")
 
-    if total and not chosen:
-        write_table(modules, seconds / 60)
-    page = TABLE.sub("", PAGE.read_text())
-    explained = {found["function"]: int(found["count"]) for found in EXPLAINED.finditer(page)}
-    for function, count in sorted((survivors - Counter(explained)).items()):
+    if rest or not chosen:
+        write_table(modules, seconds / 60, f"{len(keys)} of the mutants" if rest else "all")
+    for function, count in sorted(unexplained(survivors).items()):
         print(
             f"{count} more than docs/concepts/mutants.md explains in {function}: mutmut results, then mutmut show NAME"
         )
@@ -115,4 +126,7 @@ def main(chosen: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit("stopped; what was tried is kept: mutmut results")

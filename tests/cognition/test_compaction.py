@@ -57,6 +57,7 @@ from cognition import (
     to_data,
 )
 from cognition.context import COMPACT_EVERY, message_size, prompt_budget, summary_request, visible_messages
+from cognition.context.cut_note import CutNote
 from cognition.context.summaries import LEAST_SHARE, REQUEST_ID, cutting_point, with_summary
 from cognition.context.window import skipped_message, system_size
 from cognition.engine.handlers.compaction import NO_ROOM, NO_SHORTER, NOTHING, NOTHING_NEW, WAS_CUT, WAS_EMPTY
@@ -213,9 +214,12 @@ def test_a_summary_of_a_summary_takes_its_place() -> None:
     while not isinstance(session.state.phase, Compacting):
         read(session)
 
-    request = text_of(asked(session).request.messages[0])
+    request, before = text_of(asked(session).request.messages[0]), session.state.window.first
     summarised(session, "TASK: the second summary.")
 
+    (compacted,) = told(session, Compacted)
+    assert isinstance(compacted, Compacted)
+    assert compacted.messages == session.state.window.first - before > 0
     assert "the first summary" in request
     texts = [m.text for m in asked(session).request.messages if isinstance(m, UserMessage)]
     assert [("summary." in text) for text in texts] == [True, False]
@@ -283,6 +287,19 @@ def test_long_histories_share_what_they_show_behind_a_summary() -> None:
         assert later.continues(messages)
         assert list(messages)[-(len(history) - until) :] == list(history[until:])
         assert sum(map(message_size, messages)) == pytest.approx(window.size)
+
+
+def test_a_summary_keeps_the_scale_and_the_cuts_of_what_is_shown_behind_it() -> None:
+    """A cut that ends where the window begins is over."""
+    history = conversation([(30, [[4000]] * 70, True), (30, [[4000]] * 3, False)])
+    window = evolve(whole(history, 0.5), cuts=((64, 900), (100, 700), (120, 60)))
+    note = CutNote("ReadOutput")
+
+    after = with_summary(history, window, 64, Summary(SUMMARY), None, note)
+
+    assert (after.scale, after.cuts) == (0.5, ((100, 700), (120, 60)))
+    assert after.size == pytest.approx(sum(map(message_size, visible_messages(history, after, note))))
+    assert after.size > with_summary(history, window, 64, Summary(SUMMARY), None).size
 
 
 # ------------------------------------------------------------------------------------------------ summaries that fail
@@ -839,6 +856,7 @@ def test_a_cut_stands_between_turns_or_between_steps_of_the_newest(
     if until is None:
         return
     after = with_summary(history, window, until, Summary("TASK: all."), None)
+    assert after.scale == scale
     messages = list(visible_messages(history, after))
     assert find_unpaired(messages) is None
     users = [message for message in history if isinstance(message, UserMessage)]

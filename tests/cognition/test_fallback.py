@@ -43,6 +43,7 @@ from cognition import (
     from_data,
     to_data,
 )
+from cognition.steps.decisions import LimitHit
 from cognition.testing import explore, laws
 from cognition.testing._search import Walk
 from cognition.values.outcomes import Completed, ErrorKind, Failed, Failure, LimitReached
@@ -454,6 +455,28 @@ def test_a_model_is_chosen_from_the_next_call_on() -> None:
     assert "'b', 'c'" in rejected.detail
     of(ModelChosen(""))
     assert of.state.model == ""
+
+
+def test_without_other_models_only_the_agents_own_can_be_chosen() -> None:
+    of = session(models=(), fallback=())
+    (rejected,) = of(ModelChosen("d"))
+    assert isinstance(rejected, Rejected)
+    assert (rejected.input, rejected.detail) == ("ModelChosen", "there is no model 'd'; beside the agent's own: none")
+
+
+@pytest.mark.parametrize("kind", ["offline", "context_overflow"])
+def test_another_model_goes_on_with_the_last_step(kind: ErrorKind) -> None:
+    """It is the same step, by its ids as well; its limits were checked when it began."""
+    of = session(limits=Limits(steps=1))
+    of(UserSpoke("Hello"))
+    while calls(of) == [""]:
+        fail(of, kind)
+
+    assert calls(of) == ["b"]
+    assert not told(of, LimitHit)
+    phase = of.state.phase
+    assert isinstance(phase, Thinking)
+    assert phase.effect_id.rpartition(".")[0] == "1.1"
 
 
 def test_who_is_chosen_has_a_trial_at_once_even_in_a_turn_that_has_turned_away_from_it() -> None:

@@ -19,3 +19,9 @@ def test_both_ends_stay_and_the_note_counts_the_rest_unless_that_is_no_shorter(
         assert short == text
     else:
         assert short == text[:head] + f"{words}{left_out}" + text[head + left_out :]
+
+
+def test_a_single_character_is_left_out_if_nothing_takes_its_place() -> None:
+    assert elide("abc", 1, 1, lambda _: "") == "ac"
+    assert elide("abc", 1, 1, str) == "abc"
+    assert elide("abc", 1, 2, lambda _: "") == "abc"

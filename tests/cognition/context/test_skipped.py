@@ -8,14 +8,14 @@ import pytest
 from attrs import evolve
 from hypothesis import given, strategies as st
 
-from cognition import AgentState, CallModel, CallTool, ProposedCall, ToolReturned, UserSpoke
+from cognition import AgentState, CallModel, CallTool, Compacting, ProposedCall, ToolReturned, UserSpoke
 from cognition.context import before_window, fit, message_size, visible_messages
-from cognition.context.window import SKIPPED_ID, skipped_message
+from cognition.context.window import SKIPPED_ID, skipped_message, summary_message
 from cognition.steps.config import Limits
 from cognition.steps.decisions import ContextAssembled, TurnFinished
 from cognition.steps.state import NO_SUMMARY, Summary, Window
 from cognition.testing._edge_laws import find_unpaired
-from cognition.values.counts import TemplateCosts
+from cognition.values.counts import EDGE, TemplateCosts
 from cognition.values.messages import AssistantMessage, Message, UserMessage
 from cognition.values.outcomes import Completed, Failed
 from tests.cognition.context.test_window import READ, SCALES, conversation, whole
@@ -214,3 +214,19 @@ def test_what_does_not_fit_at_all_is_still_an_error() -> None:
     (finished,) = [decision for decision in session.decisions if isinstance(decision, TurnFinished)]
     assert isinstance(finished.outcome, Failed)
     assert finished.outcome.kind == "context_overflow"
+
+
+def test_a_summary_is_counted_by_the_tokens_of_the_reply() -> None:
+    """Instead of a token a character, the bound of a text that nobody has counted."""
+    session = Session(engine_with(READ, context_tokens=3000, compact_at=0.75, limits=MANY))
+    session(UserSpoke("Read all of it.", costs=COSTS, tokens=(9,)))
+    while not isinstance(phase := session.state.phase, Compacting):
+        step(session, 90)
+
+    session(evolve(replied(phase.effect_id, "TASK: " + "read on " * 50), tokens=(120,)))
+
+    window = session.state.window
+    text = summary_message(window.summary).text
+    summary = window.summary.text
+    assert window.summary.tokens == (COSTS.user + len(text) - len(summary) + 120 + EDGE,)
+    assert window.size == sum(map(message_size, visible_messages(session.state.history, window)))

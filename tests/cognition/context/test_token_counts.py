@@ -40,9 +40,18 @@ from cognition import (
     to_data,
 )
 from cognition.context import IMAGE_TOKENS, CutNote, fixed_size, message_size, shorten_message
-from cognition.context.token_counts import count_message, count_result, fixed_tokens, notes_tokens
+from cognition.context.token_counts import (
+    CountedText,
+    append_note,
+    bare_tokens,
+    count_message,
+    count_result,
+    count_shortened,
+    fixed_tokens,
+    notes_tokens,
+)
 from cognition.context.tool_results import prepare_result
-from cognition.context.window import request_size, visible_messages
+from cognition.context.window import ends_of, request_size, shorten, visible_messages
 from cognition.steps.config import Limits
 from cognition.steps.decisions import ContextAssembled, TurnFinished
 from cognition.values.counts import EDGE, MOST_TOKENS, PIECE, most_of_part, most_tokens, valid_tokens
@@ -487,3 +496,27 @@ def test_a_fold_of_counted_inputs_gives_the_state() -> None:
 
     assert fold(session.engine, again) == session.state
     assert History(session.state.history) == session.state.history
+
+
+def test_a_request_without_tools_has_a_token_for_each_character_that_has_come_since() -> None:
+    """Of an estimate each token has three characters."""
+    assert bare_tokens(COSTS, 18.0) == COSTS.bare + 6
+    assert bare_tokens(COSTS, 15.0) == COSTS.bare
+
+
+def test_a_note_behind_a_text_has_a_token_for_each_byte_and_the_text_keeps_its_own() -> None:
+    """The last letter of the text has two bytes, and is not counted with the note."""
+    whole = CountedText("x" * 94 + "\u00e9", (8, 10))
+
+    assert append_note(whole, "77") == CountedText("x" * 94 + "\u00e9\n77", (8 + EDGE, 10 + 3))
+
+
+def test_the_pieces_of_a_shortened_text_have_the_tokens_of_the_ends_and_of_the_note() -> None:
+    """Piece one is of the beginning; two has 50 characters of it, the note, and 15 of the end; three has the rest."""
+    text = shorten("x" * 400, 200)
+    note = len(text) - 200
+
+    assert count_shortened(CountedText("x" * 400, (8, 10, 10, 10, 10)), text, *ends_of(200)) == CountedText(
+        text, (8 + EDGE, 10, 10 + note + 10, 10)
+    )
+    assert count_shortened(CountedText("x" * 400, ()), text, *ends_of(200)) == CountedText(text, ())
