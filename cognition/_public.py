@@ -24,9 +24,12 @@ from cognition.engine.llm_engine import (
 from cognition.parsing import FORMATS as FORMATS, HERMES as HERMES, Parser as Parser
 from cognition.parsing.text_protocol import INSTRUCTIONS as INSTRUCTIONS, read_text as read_text
 from cognition.policy import (
+    NO_RULES as NO_RULES,
     SHELL_PROTECTIONS as SHELL_PROTECTIONS,
+    AccessRules as AccessRules,
     Danger as Danger,
     Layer as Layer,
+    PathAccess as PathAccess,
     Policy as Policy,
     Rule as Rule,
     Verdict as Verdict,

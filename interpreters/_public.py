@@ -99,6 +99,7 @@ from interpreters.recording.journal import (
 )
 from interpreters.recording.output_tool import (
     output_tool as output_tool,
+    read_result as read_result,
 )
 from interpreters.recording.recorder import (
     Recorder as Recorder,

@@ -7,6 +7,7 @@ From the top:
 - ``_command_patterns``, ``_path_patterns`` and ``_text_patterns`` compare patterns with these texts.
 - ``_shell`` parses command lines, using the data on programs in ``_programs``.
 - ``rules`` and ``rule_patterns`` define rules.
+- ``access`` selects the rules that a tool applies to the files that it opens.
 - ``_remembered`` turns "from now on" answers into rules, ``_proposals`` offers patterns for them, and ``_risks`` are
   data that become rules.
 
@@ -16,6 +17,11 @@ have such a rule, and the import takes as long as half of the core.
 
 from cognition.policy._judgement import Layer as Layer, Policy as Policy, Verdict as Verdict
 from cognition.policy._remembered import covers as covers, remembered_rule as remembered_rule
+from cognition.policy.access import (
+    NO_RULES as NO_RULES,
+    AccessRules as AccessRules,
+    PathAccess as PathAccess,
+)
 from cognition.policy.rules import (
     PATH_ARGUMENTS as PATH_ARGUMENTS,
     SEVERITY as SEVERITY,

@@ -6,7 +6,8 @@ from cognition.base.errors import ConfigError
 from cognition.policy._command_patterns import CommandPattern, CommandSubject, words_of
 from cognition.policy._nested_commands import ASSIGNMENT
 from cognition.policy._programs import GRAMMAR, SKIPPED
-from cognition.policy._shell import REDIRECTION, read_commands, read_words
+from cognition.policy._shell import read_commands, read_words
+from cognition.policy._shell_tokens import REDIRECTION
 from cognition.policy.rule_patterns import NO, Pattern
 
 DIRECTIONS = (">", "<")
@@ -45,8 +46,8 @@ def check_command(pattern: Pattern) -> None:
             f"rule pattern with the argument {pattern.argument!r}: {words[0]!r} is a word of the shell's grammar and "
             "no command; write a rule for the command behind it"
         )
-    itself, commands = CommandPattern.of(pattern), read_commands(pattern.argument)
-    if commands and all(itself.prohibits(CommandSubject(command)) == NO for command in commands):
+    itself, (commands, unsure, _) = CommandPattern.of(pattern), read_commands(pattern.argument)
+    if not unsure and all(itself.prohibits(CommandSubject(command)) == NO for command in commands):
         read = " ".join(word or "*" for word in commands[0].words)
         raise ConfigError(
             f"rule pattern with the argument {pattern.argument!r}: it would never match, since such a line is read as "

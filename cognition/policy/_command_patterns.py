@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from attrs import frozen
 
-from cognition.policy._command import Command, Words, program_of
+from cognition.policy._command import Command, Mention, Words, program_of
+from cognition.policy._mentions import NAME
 from cognition.policy._path_patterns import names_of
 from cognition.policy._programs import LETTERS, OPTION_VALUES
-from cognition.policy._shell import read_words
+from cognition.policy._shell import join_path, read_words
 from cognition.policy._text_patterns import compose_text, fits, fold_text
 from cognition.policy.rule_patterns import NO, PERHAPS, YES, Pattern
 
 FEW_LETTERS = 3
 """Letters after one ``-`` that are certainly separate options; more may be a long option with one ``-``."""
+REDIRECTIONS = frozenset({"<", ">"})
+_PATH = re.compile(r"[./]").search
+"""Whether a word may be the path of a file: in another directory it is another file."""
+_WITH_FOLDER = re.compile("/").search
 NO_LETTERS: Mapping[str, str] = {}
 
 
@@ -77,14 +83,29 @@ def _operand(word: str | None) -> str | None:
     return fold_text(word)
 
 
-class CommandSubject:
-    """A command to judge. Its ``ParsedCommand`` is computed on demand, since few rules need it."""
+def _from_root(word: str, where: str | None) -> str | None:
+    """Return a word, or the path from the root if it may be a relative path; None if that is uncertain."""
+    if not word or word[0] in "-/~":
+        return word
+    return None if where is None else join_path(where, word)
 
-    __slots__ = ("_reading", "command")
+
+class CommandSubject:
+    """A command to judge, as a ``Target``. Its ``ParsedCommand`` is computed on demand, since few rules need it."""
+
+    __slots__ = ("_reading", "command", "keys", "silent")
+
+    plain = True
 
     def __init__(self, command: Command) -> None:
         self.command = command
+        self.keys = (command.program,)
+        self.silent = command.carries
         self._reading: ParsedCommand | None = None
+
+    @property
+    def value(self) -> CommandSubject:
+        return self
 
     @property
     def reading(self) -> ParsedCommand:
@@ -119,8 +140,10 @@ class CommandPattern:
         """The program; empty if the pattern leaves it open."""
         return () if "*" in self.program else (self.program,)
 
-    def prohibits(self, subject: CommandSubject) -> int:
+    def prohibits(self, subject: CommandSubject | Mention) -> int:
         """Return whether the pattern matches a command in any spelling; ``PERHAPS`` if that is uncertain."""
+        if isinstance(subject, Mention):
+            return PERHAPS if self._is_mentioned(subject) else NO
         if subject.command.program != self.program and not _same(self.program, subject.command.program):
             return NO
         reading, unknown = subject.reading, None in subject.command.words
@@ -132,25 +155,36 @@ class CommandPattern:
             found = PERHAPS
         elif any(len(word) > FEW_LETTERS + 1 for word in self.reading.whole - reading.whole):
             found = PERHAPS
-        met = self._operands(reading.operands)
+        met = self._operands(reading.operands, subject.command)
         if met == NO and reading.doubtful:
-            met = self._operands_but_values(reading)
+            met = self._operands_but_values(reading, subject.command)
         return min(found, met)
 
-    def _operands(self, having: Words) -> int:
-        wanted = self.reading.operands
+    def _is_mentioned(self, mention: Mention) -> bool:
+        """Return whether a program may run a command of this pattern: it has the program's name and the operands."""
+        if self.program in REDIRECTIONS or mention.open:
+            return mention.open and self.program not in REDIRECTIONS
+        if any(fits(glob.split("*"), self.program) for glob in mention.globs):
+            return True
+        parts = [
+            part for word in self.reading.operands if "*" not in (word or "*") for part in NAME.findall(word or "")
+        ]
+        return all(any(_same(wanted, name) for name in mention.names) for wanted in (self.program, *parts))
+
+    def _operands(self, having: Words, command: Command) -> int:
+        wanted, found = self.reading.operands, YES
         for place, word in enumerate(wanted):
             if place >= len(having):
                 return NO
-            if having[place] is None:
+            one = having[place]
+            if one is None:
                 return PERHAPS  # and so may be any number of words
-            if not _same(word or "", having[place] or ""):
-                return NO
+            found = min(found, self._operand(word or "", one, command))
         if not self.prefix and len(having) != len(wanted):
             return PERHAPS if None in having[len(wanted) :] else NO
-        return YES
+        return found
 
-    def _operands_but_values(self, reading: ParsedCommand) -> int:
+    def _operands_but_values(self, reading: ParsedCommand, command: Command) -> int:
         """Return ``PERHAPS`` if the pattern would match with some words as option values: ``-j 4 publish``."""
         wanted, reached = self.reading.operands, {0}
         for place, word in enumerate(reading.operands):
@@ -158,21 +192,38 @@ class CommandPattern:
                 return PERHAPS
             if word is None and reached:
                 return PERHAPS
-            on = {at + 1 for at in reached if at < len(wanted) and _same(wanted[at] or "", word or "")}
+            on = {at + 1 for at in reached if at < len(wanted) and self._operand(wanted[at] or "", word or "", command)}
             reached = on | reached if place in reading.doubtful else on
         return PERHAPS if len(wanted) in reached else NO
 
+    def _operand(self, wanted: str, word: str, command: Command) -> int:
+        """Return whether an operand matches, also as a file of the command's directory."""
+        where = command.where
+        if _same(wanted, word):
+            return YES
+        if wanted[:1] in ("/", "~") and not command.altered:
+            return NO  # the directory is inside the root
+        if where == "" or not ("/" in wanted or self.program in REDIRECTIONS):
+            return NO
+        path = _from_root(word, where)
+        if path is None:
+            return PERHAPS
+        return YES if _same(wanted, _operand(path) or "") else NO
+
     def covers(self, subject: CommandSubject) -> bool:
-        """Return whether a command is spelt as in the pattern, without variables set before it."""
-        words = subject.command.words
-        if (
-            subject.command.assigned
-            or len(words) < len(self.words)
-            or (len(words) > len(self.words) and not self.prefix)
-        ):
+        """Return whether a command is spelt as in the pattern, and nothing before it changes its effect."""
+        command = subject.command
+        words = command.words
+        if command.altered or len(words) < len(self.words) or (len(words) > len(self.words) and not self.prefix):
             return False
-        for wanted, word in zip(self.words, words, strict=False):
-            if word is None or (wanted != word and not _same(wanted, compose_text(word))):
+        for place, (wanted, word) in enumerate(zip(self.words, words, strict=False)):
+            if word is None:
+                return False
+            if command.where != "" and (_PATH if place else _WITH_FOLDER)(word):
+                path = _from_root(word, command.where)
+                if path is None or not (_same(wanted, compose_text(path)) or _same(wanted, compose_text(f"./{path}"))):
+                    return False
+            elif wanted != word and not _same(wanted, compose_text(word)):
                 return False
         return True
 

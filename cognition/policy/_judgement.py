@@ -14,7 +14,8 @@ from typing import Literal, Protocol
 from attrs import Attribute, Factory, evolve, field, frozen
 
 from cognition.base.checking import checked
-from cognition.policy._rule_table import FirstMatches, JudgedCall, Table
+from cognition.policy._rule_table import JudgedCall, Table
+from cognition.policy.access import NO_RULES, AccessRules, rules_for, set_each_time
 from cognition.policy.rule_patterns import Pattern, read_pattern
 from cognition.policy.rules import SEVERITY, Action, Rule
 from cognition.values.features import Mode
@@ -40,6 +41,8 @@ class Verdict:
 BY_DEFAULT: Mapping[Action, Verdict] = {action: Verdict(action) for action in SEVERITY}
 BY_TOOL = Verdict("ask", "the tool asks for approval")
 UNSURE = Verdict("ask", "what this call does can't be said for certain")
+MAY_CONCERN = UNSURE.reason + ", and the rule {rule} may concern it"
+EACH_TIME = "the call sets {names}, which needs approval each time"
 PLANNING = Verdict("deny", "only read-only tools run while planning")
 CAREFUL = Verdict("ask", "everything that is not read-only asks")
 EDITS_ONLY = Verdict("ask", "everything but reading and editing asks")
@@ -151,9 +154,26 @@ class Policy:
             verdict = _judge_without_rule(tool, self.default, asks=bool(tool.approval))
         if mode != "default":
             verdict = _apply_mode(verdict, origin, tool, mode)
-        if not remembered:
-            return verdict
-        return _apply_remembered(verdict, origin, looked or JudgedCall(call, tool), remembered)
+        if remembered:
+            verdict = _apply_remembered(verdict, origin, looked or JudgedCall(call, tool), remembered)
+        if tool.asks_with and verdict.action == "allow" and (names := set_each_time(call, tool)):
+            return Verdict("ask", EACH_TIME.format(names=", ".join(names)))
+        return verdict
+
+    def access_rules(
+        self, call: ToolCall, tools: Mapping[str, ToolSpec], remembered: tuple[Rule, ...] = (), mode: Mode = "default"
+    ) -> AccessRules:
+        """Return the rules that the tool of a call has to hold to while it runs; ``tools`` are all that are offered.
+
+        ``judge`` compares rules with the arguments of the call. These are the rules for the files that it reaches
+        without naming them, by a link or in a search, and for what the programs of a command do.
+        """
+        tool, found = tools[call.name], NO_RULES
+        ruled = self.rules or self.allow_only or self.layers or remembered or self.default != "allow"
+        if ruled or not isinstance(tool.approval, bool):
+            found = rules_for((self, *self.layers), call, tools, remembered, mode)
+        granted = set_each_time(call, tool) if tool.asks_with else ()
+        return evolve(found, granted=granted) if granted else found
 
     def _weigh(self, looked: JudgedCall) -> Weighed:
         asks = asks_for_itself(looked)
@@ -185,7 +205,7 @@ def _judge_in_layer(ruled: Policy | Layer, looked: JudgedCall, default: Verdict)
     if default.action == "deny" and found.ask is None and found.allow is None:
         return default, "none"  # a doubt is no reason to ask about what is denied anyway
     if found.perhaps is not None:
-        return _verdict_on_unsure(found), "firm"
+        return _verdict_on_doubt(found.perhaps.rule), "firm"
     if found.ask is not None:
         return _verdict_by(found.ask.rule), "rule"
     if looked.tool.command and looked.subjects.unsure:
@@ -199,8 +219,8 @@ def _verdict_by(rule: Rule) -> Verdict:
     return Verdict(rule.action, rule.reason, rule)
 
 
-def _verdict_on_unsure(found: FirstMatches) -> Verdict:
-    return Verdict("ask", UNSURE.reason, found.perhaps.rule if found.perhaps else None)
+def _verdict_on_doubt(rule: Rule) -> Verdict:
+    return Verdict("ask", MAY_CONCERN.format(rule=rule.tool), rule)
 
 
 def _apply_mode(verdict: Verdict, origin: Origin, tool: ToolSpec, mode: Mode) -> Verdict:
@@ -233,7 +253,7 @@ def _apply_remembered(verdict: Verdict, origin: Origin, looked: JudgedCall, rule
     if verdict.action == "deny":
         return verdict
     if found.perhaps is not None:
-        return _verdict_on_unsure(found)
+        return _verdict_on_doubt(found.perhaps.rule)
     if verdict.action == "ask" and origin != "firm":
         if found.allow is not None:
             return _verdict_by(found.allow.rule)

@@ -10,6 +10,9 @@ from attrs import field, frozen
 from cognition.policy._text_patterns import compose_text, fits, fold_text
 from cognition.policy.rule_patterns import NO, YES, Pattern
 
+WILD = re.compile(r"[*?\[](?:.*[*?\]])?", re.DOTALL)
+"""The middle of a name in a search's pattern, from the first to the last character that is not literal."""
+
 LONGEST = 4096
 """The most characters of a path; no system opens a longer path."""
 ANY = "**"
@@ -19,6 +22,9 @@ DRIVE = re.compile(r"[A-Za-z]:")
 
 Names = tuple[str, ...]
 """A path's names from the top. An absolute path begins with an empty name, a path above the directory with ``..``."""
+
+NEVER: Names = ("\0",)
+"""The names of a pattern that matches no path."""
 
 
 @frozen
@@ -36,7 +42,7 @@ class Path:
     """Whether it has no backslash, which some systems treat as a separator."""
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "folded", tuple(map(_bare, self.names)))
+        object.__setattr__(self, "folded", _bared(self.names))
         object.__setattr__(self, "outside", leads_out(self.names[0]))
         object.__setattr__(self, "plain", not any("\\" in name for name in self.names))
 
@@ -85,7 +91,7 @@ class PathPattern:
             names = (*names, ANY)
         if names[0] == ".":  # everything below the working directory, or it alone
             names = names[1:] or names
-        return cls(names, tuple(map(_bare, names)))
+        return cls(names, _bared(names))
 
     @property
     def keys(self) -> Names:
@@ -112,6 +118,50 @@ class PathPattern:
             return False
         return _matches(self.allowed, path.names)
 
+    def below(self, roots: Sequence[str], home: str) -> list[PathPattern]:
+        """Return the pattern for paths relative to a directory; empty if it matches none of them.
+
+        Args:
+            roots: absolute paths of the directory, by each of its names.
+            home: absolute path of the user's home; empty if unknown.
+        """
+        if not leads_out(self.forbidden[0]):
+            return [self]
+        found = [] if self.forbidden[0] in ("", "..") else [self]  # a file's own name may begin with ``~`` or ``c:``
+        for root in roots:
+            names = names_of(root)[0]
+            found += [PathPattern(NEVER, one) for one in _behind(_placed(self.forbidden, names, home), _bared(names))]
+            found += [PathPattern(one, NEVER) for one in _behind(_placed(self.allowed, names, home), names)]
+        return found
+
+    def leads_below(self, folder: Path) -> bool:
+        """Return whether it may allow a path below a folder."""
+        places = frozenset({0})
+        for name in folder.names if folder.names != (".",) else ():
+            places = places_after(self.allowed, places, name)
+        return any(place < len(self.allowed) for place in places)
+
+    def may_meet(self, search: Sequence[str]) -> bool:
+        """Return whether a path may match this pattern and a search's pattern; also if that is uncertain.
+
+        Args:
+            search: as in ``PathAccess.concerning``.
+        """
+        names, todo, seen = _bared(tuple(search)), [(0, 0)], set[tuple[int, int]]()
+        while todo:
+            place, at = todo.pop()
+            if (place, at) in seen:
+                continue
+            seen.add((place, at))
+            ours, theirs = self.forbidden[place : place + 1], names[at : at + 1]
+            if not ours and not theirs:
+                return True
+            more, further = ours == (ANY,), theirs == (ANY,)
+            todo += [(place + 1, at)] * more + [(place, at + 1)] * further
+            if ours and theirs and (more or further or _may_be_same(ours[0], theirs[0])):
+                todo.append((place + (not more), at + (not further)))
+        return False
+
     def _by_its_end(self, names: Names) -> bool:
         """Return whether a path from outside may be the path in the pattern."""
         wanted, bare = _inside(self.forbidden), _inside(names)
@@ -120,7 +170,48 @@ class PathPattern:
         return bool(wanted) and _matches((ANY, *wanted), bare)
 
 
-def _bare(name: str) -> str:
+def _placed(pattern: Names, root: Names, home: str) -> Names:
+    """Return a pattern that leads out of the directory ``root`` as an absolute one; empty if its place is unknown."""
+    first, rest = pattern[0], pattern[1:]
+    if first == "~" and home:
+        return (*names_of(home)[0], *rest)
+    if first == "..":
+        ups = sum(1 for name in pattern if name == "..")
+        return (*(root[:-ups] or root[:1]), *pattern[ups:])
+    return pattern if first == "" else ()
+
+
+def _behind(pattern: Names, root: Names) -> list[Names]:
+    """Return what is left of an absolute pattern behind the names of a directory, in each way that it matches them."""
+    places = frozenset({0})
+    for name in root:
+        places = places_after(pattern, places, name)
+    return [pattern[place:] or (".",) for place in sorted(places)] if pattern else []
+
+
+def places_after(pattern: Names, places: frozenset[int], name: str) -> frozenset[int]:
+    """Return the places in a pattern behind one more name of a path, from those before it."""
+    found = set()
+    for start in places:
+        for place in range(start, len(pattern)):
+            if pattern[place] != ANY:
+                if _same(pattern[place], name):
+                    found.add(place + 1)
+                break
+            found.add(place)  # ``**`` is this name and perhaps more, or no name
+    return frozenset(found)
+
+
+def is_end(pattern: Sequence[str], place: int) -> bool:
+    """Return whether a path that has reached this place matches the pattern."""
+    return all(rest == ANY for rest in pattern[place:])
+
+
+def _bared(names: Names) -> Names:
+    return tuple(map(bare_name, names))
+
+
+def bare_name(name: str) -> str:
     """Return a name without differences that some systems ignore, such as trailing dots and spaces."""
     plain = fold_text(name)
     return plain.rstrip(" .") or plain
@@ -165,7 +256,18 @@ def _matches(pattern: Sequence[str], names: Names) -> bool:
             place, at = back + 1, begun
         else:
             return False
-    return all(rest == ANY for rest in pattern[place:])
+    return is_end(pattern, place)
+
+
+def _may_be_same(pattern: str, search: str) -> bool:
+    """Return whether a name may match both names of patterns: compare their beginnings and ends without stars."""
+    ours, theirs = pattern.split("*"), WILD.split(search)
+    if len(theirs) == 1:
+        return _same(pattern, search)
+    if len(ours) == 1:
+        return pattern.startswith(theirs[0]) and pattern.endswith(theirs[-1])
+    begins = ours[0].startswith(theirs[0]) or theirs[0].startswith(ours[0])
+    return begins and (ours[-1].endswith(theirs[-1]) or theirs[-1].endswith(ours[-1]))
 
 
 def _same(pattern: str, name: str) -> bool:

@@ -1,7 +1,6 @@
 """Data on programs for the command line parser; extend it as needed.
 
-A program missing from these tables is assumed to run only itself, and no program named in its arguments. That is not
-true of every program. It is true of most that agents call, and no parser could know all others.
+A program missing from these tables is assumed to run any program that its arguments name.
 """
 
 from __future__ import annotations
@@ -27,6 +26,8 @@ class Carrier:
     """Whether ``NAME=value`` may precede the command."""
     plain: bool = True
     """Whether it has no effect except the command, so that an allow rule need not name it."""
+    harmless: frozenset[str] = frozenset()
+    """The options that don't change this. With any other option no allow rule covers its command."""
     more: bool = False
     """Whether the command gets more words than the line shows."""
     asks: str = ""
@@ -38,7 +39,14 @@ def _long(text: str) -> frozenset[str]:
 
 
 CARRIERS: Mapping[str, Carrier] = {
-    "env": Carrier("i0v", "uC", _long("ignore-environment null debug"), _long("unset chdir"), assignments=True),
+    "env": Carrier(
+        "i0v",
+        "uC",
+        _long("ignore-environment null debug"),
+        _long("unset chdir"),
+        assignments=True,
+        harmless=frozenset({"-i", "-u", "--ignore-environment", "--unset"}),
+    ),
     "sudo": Carrier(
         "EHnSbkKAPB",
         "ugpCrthTUDR",
@@ -46,32 +54,58 @@ CARRIERS: Mapping[str, Carrier] = {
         _long("user group prompt close-from role type host command-timeout other-user chdir chroot"),
         assignments=True,
         plain=False,
+        harmless=frozenset(
+            {"-E", "-H", "-S", "-g", "-k", "-n", "-u", "--group", "--non-interactive", "--stdin", "--user"}
+        ),
     ),
-    "doas": Carrier("n", "uC", plain=False),
+    "doas": Carrier("n", "uC", plain=False, harmless=frozenset({"-n", "-u"})),
     "nohup": Carrier(),
-    "timeout": Carrier("v", "sk", _long("foreground preserve-status verbose"), _long("signal kill-after"), operands=1),
-    "nice": Carrier("0123456789", "n", long_values=_long("adjustment")),
-    "ionice": Carrier("t", "cn", _long("ignore"), _long("class classdata")),
-    "time": Carrier("pvaq", "of", _long("portability verbose append quiet"), _long("output format"), assignments=True),
-    "stdbuf": Carrier(values="ioe", long_values=_long("input output error")),
-    "setsid": Carrier("cfw", long_flags=_long("ctty fork wait")),
-    "command": Carrier("p", asks="vV"),
+    "timeout": Carrier(
+        "v",
+        "sk",
+        _long("foreground preserve-status verbose"),
+        _long("signal kill-after"),
+        operands=1,
+        harmless=frozenset({"-v", "-s", "-k", "--foreground", "--preserve-status", "--verbose"})
+        | frozenset({"--signal", "--kill-after"}),
+    ),
+    "nice": Carrier(
+        "0123456789",
+        "n",
+        long_values=_long("adjustment"),
+        harmless=frozenset({"-n", "--adjustment"}) | {f"-{digit}" for digit in range(10)},
+    ),
+    "ionice": Carrier("t", "cn", _long("ignore"), _long("class classdata"), harmless=frozenset({"-t", "-c", "-n"})),
+    "time": Carrier(
+        "pvaq",
+        "of",
+        _long("portability verbose append quiet"),
+        _long("output format"),
+        assignments=True,
+        harmless=frozenset({"-p"}),
+    ),
+    "stdbuf": Carrier(values="ioe", long_values=_long("input output error"), harmless=frozenset({"-i", "-o", "-e"})),
+    "setsid": Carrier("cfw", long_flags=_long("ctty fork wait"), harmless=frozenset({"-w", "--wait"})),
+    "command": Carrier("p", asks="vV", harmless=frozenset({"-p"})),
     "builtin": Carrier(),
     "exec": Carrier("cl", "a"),
     "xargs": Carrier(
         "0rtxpo",
         "InLPsdEa",
         _long("null no-run-if-empty verbose exit interactive open-tty"),
-        _long("max-args max-lines max-procs max-chars delimiter arg-file"),
+        _long("max-args max-procs max-chars delimiter arg-file"),
         more=True,
+        harmless=frozenset({"-0", "-r", "-t", "-x", "-I", "-n", "-L", "-P", "-s", "-d", "-E", "--null", "--exit"})
+        | frozenset({"--no-run-if-empty", "--verbose", "--max-args", "--max-procs", "--max-chars"})
+        | frozenset({"--delimiter"}),
     ),
-    "busybox": Carrier(),
-    "toybox": Carrier(),
-    "caffeinate": Carrier("disum", "tw"),
-    "unbuffer": Carrier("p"),
-    "chronic": Carrier("ve"),
+    "busybox": Carrier(plain=False),
+    "toybox": Carrier(plain=False),
+    "caffeinate": Carrier("disum", "tw", harmless=frozenset({"-d", "-i", "-s", "-u", "-m", "-t"})),
+    "unbuffer": Carrier("p", plain=False),
+    "chronic": Carrier("ve", harmless=frozenset({"-v", "-e"})),
     "eatmydata": Carrier(),
-    "catchsegv": Carrier(),
+    "catchsegv": Carrier(plain=False),
 }
 
 SHELLS = frozenset({"ash", "bash", "dash", "rbash", "sh"})
@@ -88,20 +122,23 @@ INLINE: Mapping[str, str] = {
 INLINE_LONG = frozenset({"--eval", "--print", "--execute", "--run", "--command"})
 
 CODE: Mapping[str, str] = {
-    "awk": r"system|\||getline|@", "gawk": r"system|\||getline|@", "mawk": r"system|\||getline",
-    "nawk": r"system|\||getline",
-    "test": r"[$`\[]", "[": r"[$`]|.\[", "printf": r"^-v|[$`]\(", "read": r"[$`\[]", "export": r"[$`\[]",
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), r"system(?:\s|\\\r?\n)*\(|(?<!\|)\|(?!\|)|getline|@"),
+    "test": r"[$`\[]", "wait": r"[$`\[]",
+    "[": r"[$`]|.\[", "printf": r"^-v|[$`]\(", "read": r"[$`\[]", "export": r"[$`\[]",
     "readonly": r"[$`\[]", "local": r"[$`\[]",
-    "sqlite3": r"(?im:^\s*\.(?!(?:dump|headers?|help|indexes|mode|quit|schema|tables)\b)[a-z])|"
-    r"(?i:\b(?:edit|load_extension)\s*\()",
+    "sqlite3": r"(?im:^[ \t]*\.(?!(?:dump|headers?|help|indexes|mode|quit|schema|tables)\b)[a-z])|"
+    r"(?i:\b(?:edit|load_extension)\b)",
     **dict.fromkeys(("pypy", "pypy3", "python", "python2", "python3"),
                     r"^(?:-m)?(?:asyncio|code|pdb|timeit)$|^-[bBdEIOPqsSuvx]*i"),
     "node": r"^data:|=data:", "php": r"^data:|=data:", "cmake": r"^(?:-E|-P)",
     "git": r"(?i:^alias\.|^include(?:if)?\.|\.(?:askpass|clean|cmd|command|driver|editor|external|fsmonitor|gitproxy|"
-    r"helper|hookspath|pager|process|program|receivepack|smudge|sshcommand|textconv|uploadpack|vcs)$)|^ext::|^-O.",
+    r"helper|hookspath|pager|process|program|receivepack|smudge|sshcommand|textconv|uploadpack|vcs)$)|^ext::|^-O.|rename-section$|^help\.autocorrect",
     "less": r"^\+", "more": r"^\+", "most": r"^\+",
-    "make": r"^(?:-f|--(?:make)?file=)?(?:-$|/dev/|/proc/)|^\.?SHELL\w*[:+?]*=|\$[({]shell",
-    "gmake": r"^(?:-f|--(?:make)?file=)?(?:-$|/dev/|/proc/)|^\.?SHELL\w*[:+?]*=|\$[({]shell",
+    **dict.fromkeys(
+        ("make", "gmake"),
+        r"!=|\$[({]|SHELL\w*\s*[:+?]*=|"
+        r"^(?:-(?:|\w*f(?:-|stdin)|-\w+=-)$|-.*/(?:dev|proc)/|/[./]*(?:dev|proc)/|stdin$)",
+    ),
 }  # fmt: skip
 """Programs that run code in an argument, with a regular expression for such arguments."""
 
@@ -153,8 +190,8 @@ RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
     **dict.fromkeys(("conda", "hatch", "mamba", "micromamba", "pdm", "pipenv", "pipx", "poetry", "rye"), RUN),
     **dict.fromkeys(("docker", "kubectl", "podman", "uv"), RUN | {"exec"}),
-    "npm": frozenset({"dlx", "exec", "explore", "--node-options", "--script-shell"}),
-    "pnpm": frozenset({"dlx", "exec", "--node-options", "--script-shell"}),
+    "npm": frozenset({"dlx", "exec", "explore"}),
+    "pnpm": frozenset({"dlx", "exec"}),
     "yarn": frozenset({"dlx", "exec"}),
     **dict.fromkeys(("asdf", "fnm", "nvm", "pyenv", "rbenv", "tox"), frozenset({"exec"})),
     **dict.fromkeys(("dotenv", "rustup", "volta"), RUN),
@@ -164,8 +201,6 @@ RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "nix": frozenset({"develop", "run", "shell"}),
 }
 """Programs with the options that make them run others. The beginning of a long option counts as the option."""
-BUNDLED = frozenset({"tar"})
-"""Programs with a first word of option letters, with or without a ``-``."""
 
 COMMAND_VARIABLES = frozenset(
     """
@@ -175,10 +210,20 @@ COMMAND_VARIABLES = frozenset(
     """.split()
 )
 """Variables with a command line that some program or the shell runs."""
-UNSURE_VARIABLES = frozenset("BASH_ENV GIT_EXEC_PATH GNUMAKEFLAGS LD_AUDIT LD_PRELOAD MAKEFLAGS TAR_OPTIONS".split())
-"""Variables that make programs run code unknown to this parser, as do all that begin with ``GIT_CONFIG``."""
+UNSURE_VARIABLES = frozenset(
+    """
+    AWKPATH BASH_ENV CDPATH GIT_EXEC_PATH GNUMAKEFLAGS HOME IFS JAVA_TOOL_OPTIONS LD_AUDIT LD_PRELOAD MAKEFILES
+    MAKEFLAGS OLDPWD PERL5DB PERL5LIB PERL5OPT PWD PYTHONINSPECT PYTHONSTARTUP RIPGREP_CONFIG_PATH RUBYOPT TAR_OPTIONS
+    TERMINFO
+    """.split()
+)
+"""Variables that make programs run code unknown to this parser, or that change expansions."""
+UNSURE_BEGINNINGS = ("GIT_CONFIG", "NPM_CONFIG", "npm_config")
+"""The beginnings of further ones."""
 EXPORTING = frozenset({"export", "local", "readonly"})
 """Shell builtins that set variables."""
+SETTING = EXPORTING | {"getopts", "read", "umask", "ulimit"}
+"""Those that change something for all commands behind them."""
 
 UNSURE = frozenset(
     """
@@ -224,3 +269,122 @@ OPTION_VALUES: Mapping[str, frozenset[str]] = {
     "cargo": frozenset({"--manifest-path", "--config", "-Z", "--color", "-C"}),
 }
 """Options with a value in the next word. Rules do not count that word."""
+
+# ------------------------------------------------------------------------------------ programs that keep to themselves
+
+SYSTEM = ("/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/")
+"""Folders whose programs are those that these tables know by name."""
+
+QUIET = frozenset(
+    """
+    : [ arch awk b2sum base32 base64 basename bc bg bunzip2 bzcat bzip2 cal cat cd chgrp chmod chown cksum clear
+    cmp column comm continue cp cut date dd df diff dig dirname dirs dmesg dos2unix du echo egrep exit expand
+    export expr factor false fg fgrep file find fmt fold free gawk getconf getent grep groups gsed gunzip
+    gzip head hexdump hostname iconv id ifconfig jobs join jq kill killall last link ln local locale locate logname
+    look ls lsblk lscpu lsof mawk md5sum mkdir mkfifo mktemp mv nawk netstat nl nm nproc nslookup numfmt objdump od
+    paste pathchk pgrep ping pkill popd pr printenv printf ps ptx pushd pwd read readelf readlink readonly realpath
+    return rev rm rmdir sed seq sha1sum sha224sum sha256sum sha384sum sha512sum shift shuf size sleep ss
+    stat strings stty sum sync tac tail tee test times top touch tr tree true truncate tsort tty type ulimit
+    umask uname unexpand uniq unix2dos unlink unzip uptime users vdir vmstat w wait wc whereis which who whoami xxd
+    xz xzcat yes zcat zstd
+    """.split()
+)
+"""Programs that run nothing with any arguments, and those whose arguments other modules read: ``awk``,
+``find``, ``sed``.
+"""
+
+
+@frozen
+class OptionList:
+    """Options with which a program runs nothing."""
+
+    letters: str
+    long: str = ""
+    """Names without their dashes."""
+    refused: str = ""
+    """A text that no word may contain."""
+
+    def covers(self, words: tuple[str | None, ...]) -> bool:
+        """Return whether words have only these options."""
+        for word in words:
+            if word is None or (self.refused and self.refused in word):
+                return False
+            if word[:2] == "--":
+                if len(word) > 2 and word[2:].partition("=")[0] not in self.long.split():
+                    return False
+            elif word[:1] == "-" and not set(self.letters).issuperset(word[1:]):
+                return False
+        return True
+
+
+LISTED: Mapping[str, OptionList] = {
+    "sort": OptionList(
+        "bcdfghikmnorstuzCMRSTV0123456789.,",
+        "check dictionary-order field-separator ignore-case key numeric-sort human-numeric-sort output reverse stable "
+        "unique version-sort zero-terminated",
+    ),
+    "tar": OptionList(
+        "cxtzjJvfpkOChmru",
+        "auto-compress bzip2 create directory exclude extract file get gzip list strip-components verbose xz zstd",
+        ":",
+    ),
+    "rg": OptionList(
+        "0ABCFHILNPSUVacefgilmnoqrstuvwx123456789",
+        "after-context before-context color column context count files files-with-matches files-without-match "
+        "fixed-strings glob heading hidden iglob ignore-case invert-match json line-number max-count max-depth "
+        "multiline no-filename no-heading no-ignore no-line-number only-matching pcre2 replace smart-case sort stats "
+        "trim type type-not vimgrep with-filename word-regexp",
+    ),
+    "fd": OptionList(
+        "0EFHILacdegipst0123456789", "absolute-path exclude extension follow glob hidden max-depth no-ignore type"
+    ),
+    "zip": OptionList("rqvjuyxi0123456789"),
+    "split": OptionList("abdelnx0123456789", "additional-suffix bytes lines number numeric-suffixes suffix-length"),
+    "install": OptionList("DCTdgmotv0123456789", "directory group mode owner verbose"),
+    "rsync": OptionList(
+        "avzrulptgoDnPhxcHAXiq", "archive checksum delete dry-run exclude include progress stats verbose", ":"
+    ),
+}
+"""Programs that run nothing with some options, each with those."""
+
+DEVELOPER = frozenset(
+    """
+    ansible ansible-playbook apk apt apt-cache apt-get aws az bazel black brew buck bundle cargo cc celery clang
+    clang++ clang-format clang-tidy cmake composer conda coverage cpack ctest curl dart dnf docker
+    docker-compose dotnet dpkg eslint flake8 flutter g++ gcc gcloud gem gh git glab gmake go gofmt
+    golangci-lint gradle gradlew gulp gunicorn hadolint hatch helm heroku http httpie https invoke isort java javac
+    javadoc jest journalctl just k9s kubectl ld lerna make mamba meson mix mkdocs mocha mvn mvnw mypy netlify next
+    ninja nox npm nvm nx openssl packer pacman pdm phpunit pip pip3 pipenv pipx playwright pnpm podman poetry
+    pre-commit prettier prisma protoc pulumi pylint pyright pytest rails rake rbenv redis-cli rollup rspec rubocop
+    ruff rustc rustfmt rustup serverless service shellcheck shfmt sphinx-build stack systemctl
+    task terraform tofu tox tsc turbo uv uvicorn vagrant vercel virtualenv vite vitest webpack wget xcodebuild yarn
+    yum zig
+    """.split()
+)
+"""Tools whose arguments are names, paths and numbers. They may run a program that an argument names; they compose no
+name from parts, except in a text with quotes, backslashes or dollar signs.
+"""
+
+NOTES: Mapping[tuple[str, str], frozenset[str]] = {
+    **dict.fromkeys((("git", "commit"), ("git", "merge"), ("git", "tag")), frozenset({"-m", "--message"})),
+    **dict.fromkeys((("gh", "issue"), ("gh", "pr")), frozenset({"-t", "--title", "-b", "--body"})),
+}
+"""Of subcommands: the options with a text for people."""
+
+RUNNERS = SHELLS | CARRIERS.keys() | INLINE.keys() | UNSURE | {"eval"}
+"""Programs that run code, or the programs that their words name."""
+
+PREDICTABLE = frozenset("hostname nproc uname whoami".split())
+"""Programs with an output that a command line can't choose."""
+
+SUBCOMMANDS: Mapping[str, int] = {
+    **dict.fromkeys(
+        """
+        apt apt-get brew bundle cargo composer conda dotnet gh git go gradle helm just make mix mvn pip pip3 poetry
+        rustup stack swift systemctl tox
+        """.split(),
+        1,
+    ),
+    **dict.fromkeys(("docker", "kubectl", "npm", "pnpm", "podman", "uv", "yarn"), 1),
+}
+"""Programs whose next words describe the action, and how many."""

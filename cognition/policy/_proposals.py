@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from cognition.base.errors import ConfigError
-from cognition.policy._command import Command
+from cognition.policy._command import Command, unversioned
 from cognition.policy._nested_commands import READS_OTHERS
 from cognition.policy._path_patterns import Names, Path, leads_out
-from cognition.policy._programs import CARRIERS, INLINE, SHELLS, UNSURE
+from cognition.policy._programs import CARRIERS, INLINE, SHELLS, SUBCOMMANDS, UNSURE
 from cognition.policy._remembered import remembered_rule
-from cognition.policy._shell import PLAIN
+from cognition.policy._shell_tokens import PLAIN
 from cognition.policy._targets import Target, targets_of
 from cognition.values.messages import ToolCall
 from cognition.values.tools import ToolSpec
 
-SUBCOMMANDS: Mapping[str, int] = {
-    **dict.fromkeys(
-        """
-        apt apt-get brew bundle cargo composer conda dotnet gh git go gradle helm just make mix mvn pip pip3 poetry
-        rustup stack swift systemctl tox
-        """.split(),
-        1,
-    ),
-    **dict.fromkeys(("docker", "kubectl", "npm", "pnpm", "podman", "uv", "yarn"), 1),
-}
-"""Programs whose next words describe the action, and how many. A shorter beginning would cover all of their actions."""
 RUNNING = frozenset({"run", "run-script"})
 """Subcommands of a package manager after which the next word names the script."""
 
@@ -39,8 +28,6 @@ FAR_REACHING = frozenset(
 """Programs that do harm with some words and not with others; only the whole command is proposed for them."""
 NEVER = SHELLS | CARRIERS.keys() | INLINE.keys() | UNSURE | FAR_REACHING | {"eval", "find", "awk", "gawk", "sed"}
 WORD = re.compile(r"[A-Za-z][\w:.-]*", re.ASCII)
-VERSION = re.compile(r"[\d.-]+$")
-"""The version at the end of an interpreter's name."""
 LONGEST = 300
 """The most characters of a pattern that a user still reads before agreeing."""
 
@@ -85,7 +72,7 @@ def _of_command(subjects: list[Target]) -> Iterator[str]:
         return
     command: Command = subjects[0].value.command
     words = [word for word in command.words if word is not None and "*" not in word and word]
-    if len(words) != len(command.words) or command.assigned:
+    if len(words) != len(command.words) or command.altered:
         return
     yield " ".join(map(_quote, words))
     beginning = _beginning(command.program, words)
@@ -98,8 +85,10 @@ def _quote(word: str) -> str:
 
 
 def _beginning(program: str, words: list[str]) -> list[str]:
-    """Return the words that describe a command's action; empty if a few words are not enough."""
-    if program in NEVER or VERSION.sub("", program) in NEVER or not PLAIN.fullmatch(words[0]):
+    """Return the words that describe a command's action; empty if a few words are not enough, as they would cover too
+    many of a program's actions.
+    """
+    if program in NEVER or unversioned(program) in NEVER or not PLAIN.fullmatch(words[0]):
         return []
     if program not in SUBCOMMANDS:
         return [] if program in READS_OTHERS else words[:1]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cognition.policy.rule_patterns import PERHAPS, YES, Pattern
@@ -128,10 +129,16 @@ class JudgedCall:
     def subjects(self) -> Targets:
         found = self._subjects
         if found is None:
-            from cognition.policy._targets import targets_of
-
-            found = self._subjects = targets_of(self.call, self.tool)
+            found = self._subjects = _targets_of()(self.call, self.tool)
         return found
+
+
+@cache
+def _targets_of() -> Callable[[ToolCall, ToolSpec], Targets]:
+    """Return ``targets_of``. Imported once: the statement alone takes a microsecond at every call."""
+    from cognition.policy._targets import targets_of
+
+    return targets_of
 
 
 class Table:
@@ -145,19 +152,19 @@ class Table:
             groups.setdefault(rule.pattern.name, Group()).add(PlacedRule(place, rule))
         self._lengths = tuple(sorted({len(beginning) for beginning in self._open}))
 
-    def _groups(self, name: str) -> Iterator[Group]:
-        if name in self._exact:
-            yield self._exact[name]
+    def _groups(self, name: str) -> list[Group]:
+        found = [self._exact[name]] if name in self._exact else []
         for length in self._lengths:
             if length > len(name):
                 break
             group = self._open.get(name[:length])
             if group is not None:
-                yield group
+                found.append(group)
+        return found
 
     def find(self, looked: JudgedCall) -> FirstMatches:
         """Return the rules that match a call."""
-        found, groups = FirstMatches(), list(self._groups(looked.call.name))
+        found, groups = FirstMatches(), self._groups(looked.call.name)
         allowing = False
         for group in groups:
             whole, allowing = group.whole, allowing or bool(group.allowing)

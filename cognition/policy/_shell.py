@@ -1,17 +1,22 @@
-"""Parse a command line into the commands that it runs, or report that this is uncertain.
+"""Parse a command line into the commands that it runs, and report whether that is uncertain.
 
 The parser knows less than a shell. Its result contains at least every command that runs: an extra command only causes a
-question, a missing command would be a hole. Any unknown syntax therefore makes the line unsure.
+question, a missing command would be a hole. Unknown arguments therefore make the line unsure, and reading continues
+behind them: a command that is denied stays denied beside them. Unknown syntax ends the reading.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from unicodedata import category
 
-from cognition.policy._command import Command, UnsureError, Words, program_of
+from cognition.policy._command import Command, CommandLine, Mention, UnreadableError, UnsureError, Words, program_of
+from cognition.policy._mentions import EXPANSION, GLUED, OPEN, is_known, mention_of, mention_of_value
 from cognition.policy._nested_commands import (
     ASSIGNMENT,
+    AWKS,
+    CHECKED,
     check_arguments,
     command_of,
     commands_of_find,
@@ -24,36 +29,66 @@ from cognition.policy._programs import (
     COMMAND_VARIABLES,
     EXPORTING,
     GRAMMAR,
+    INLINE,
+    PREDICTABLE,
+    QUIET,
+    SETTING,
     SHELLS,
     SKIPPED,
     UNSURE,
+    UNSURE_BEGINNINGS,
     UNSURE_VARIABLES,
+)
+from cognition.policy._shell_tokens import (
+    BETWEEN,
+    BLANK,
+    COMMENT,
+    LITERAL,
+    NAME_OF_VARIABLE,
+    PLAIN,
+    PLAIN_IN_QUOTES,
+    PLAIN_LINE,
+    PLAIN_WORDS,
+    PRIVATE,
+    QUOTED_WORD,
+    REDIRECTION,
+    SIMPLE_COMMANDS,
+    SIMPLE_LIST,
+    SIMPLE_WORDS,
+    TAKEN,
+    TEST,
+    TEST_WORDS,
+    UNSEEN,
+    VARIABLE,
 )
 
 LONGEST = 100_000
 """The most characters of a command line."""
+MOST_GRAMMAR = 1_000
+"""The most words before a bracket or a redirection."""
+MOST_LOOKED_AT = 1_000
+"""The most commands searched for programs that may read the input of their group."""
 DEEPEST = 12
 """The most levels of commands within commands."""
 
-PLAIN = re.compile(r"[\w@%+:,./=^-]+", re.ASCII)
-PLAIN_LINE = re.compile(r"[\w@%+:,./^-]++(?: [\w@%+:,./=^-]++)*+", re.ASCII)
-"""Words separated by single spaces, without characters special to a shell; most command lines are of this form."""
-PLAIN_WORDS = re.compile(r"([\w@%+:,./=^-]++(?=[ \t\n;&|()]|$)(?: [\w@%+:,./=^-]++(?=[ \t\n;&|()]|$))*+) *+", re.ASCII)
-QUOTED_WORD = re.compile(r"""(?:'[^']*+'|"[^"$`\\]*+")(?=[ \t\n;&|()]|$)""")
-"""A word in quotes without characters special to a shell."""
-BLANK = re.compile(r"(?:[ \t]|\\\n)+")
-COMMENT = re.compile(r"#[^\n]*")
-BETWEEN = re.compile(r"(?:&&|\|\||\|&|[;|\n]|&(?!>)) *+")
-REDIRECTION = re.compile(r"(?:&>>?|[0-9]*(?:<<<|<<|<>|<&|>&|>>|>\||<(?!\()|>(?!\()))")
-VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\d|\{(?:#?\w+|[@*#?!$-])\}|[@*#?!$-])", re.ASCII)
-LITERAL_BRACE = re.compile(r"\{(?:\}(?=[ \t\n;]|$)|(?=[ \t\n]|$))")
-"""Braces that a shell leaves unchanged: ``{}``, and a brace that opens a group."""
-PLAIN_IN_QUOTES = re.compile(r'[^"$`\\]+')
-UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
-"""White space and control characters that shells and readers may take for something else."""
-REFUSED = UNSURE | SKIPPED | GRAMMAR
+REFUSED = UNSURE | SKIPPED
+STRUCTURE = SKIPPED | EXPORTING | {"exec", "for"}
+"""First words that concern more than their command."""
+MARKS = frozenset({"<", ">", "="})
+"""Names of the commands that represent a redirection or an assignment. No program has such a name."""
 MOVING = frozenset({"cd", "popd", "pushd"})
 """Commands that change the meaning of relative paths."""
+IN_ORDER = frozenset({"", "&&", ";", "\n"})
+"""Separators beside a command that runs in the shell itself, once, after those before it."""
+LONGEST_PATH = 4096
+DEVICES = frozenset({"dev", "proc", ".."})
+LOOPS = frozenset({"while", "until"})
+CONTINUING = frozenset({"&&", "||", "|", "|&"})
+"""Separators at the end of a line whose command continues in the next one."""
+PIPES = frozenset({"|", "|&"})
+READING = frozenset({"<", "<&", "<<<", "<>"})
+BOTH = frozenset({"&>", "&>>"})
+"""Redirections to bash; to other shells they end a command, which runs in the background."""
 CONTINUED = "\\\n"
 CONNECTIONS = ("/dev/tcp/", "/dev/udp/")
 """Files that make a shell connect to another machine, even for reading."""
@@ -66,6 +101,8 @@ ENDING = frozenset(" \t\n;&|()")
 """Characters that end a word. Redirection signs also do, unless a parenthesis follows."""
 EXPANDED = frozenset("$`\\<>(")
 """First characters of expansions in a word without its quotes."""
+RUNNING = REFUSED | MOVING | CARRIERS.keys() | SHELLS | INLINE.keys() | AWKS | SETTING | {"eval", "find"}
+"""Programs whose commands are more than their words, and those that are not read everywhere."""
 DESCRIPTOR = re.compile(r"\d+-?|-")
 
 
@@ -76,21 +113,22 @@ The beginning identifies assignments and words of the grammar.
 """
 
 
-def read_commands(line: str) -> tuple[Command, ...] | None:
-    """Return the commands that a command line runs; None if that is uncertain."""
-    if len(line) > LONGEST or not (line.isprintable() or _is_seen(line)):
-        return None
-    reader = ShellReader(line, 0)
+def read_commands(line: str) -> CommandLine:
+    """Return the commands that a command line runs, as far as they can be read."""
+    text = line[:LONGEST]
+    reader = ShellReader(text, 0)
+    reader.unsure = len(line) > LONGEST or not (line.isprintable() or _is_seen(line))
     try:
-        if PLAIN_LINE.fullmatch(line) and (words := tuple(line.split(" ")))[0] not in SKIPPED:
+        if PLAIN_LINE.fullmatch(text) and (words := tuple(text.split(" ")))[0] not in SKIPPED:
             reader.command(words, False, 0)
         else:
-            reader.commands_until("")
+            reader.commands()
     except UnsureError:
-        return None
-    if not MOVING.isdisjoint([command.program for command in reader.found]):
-        reader.found += [_elsewhere(command) for command in reader.found if command.program in ("<", ">")]
-    return tuple(reader.found)
+        reader.unsure = True
+    found = reader.found
+    if reader.loops and not MOVING.isdisjoint([command.program for command in found]):
+        found = [command._replace(altered=True, where=None) for command in found]  # what stands before runs behind it
+    return CommandLine(tuple(found), reader.unsure, tuple(reader.mentions))
 
 
 def _is_seen(line: str) -> bool:
@@ -98,11 +136,26 @@ def _is_seen(line: str) -> bool:
     return not UNSEEN.search(line) and (line.isascii() or not any(category(letter) == "Cf" for letter in line))
 
 
-def _elsewhere(command: Command) -> Command:
-    """Return a redirection after a change of directory: a relative file is then unknown."""
-    target = command.words[1]
-    absolute = target is not None and target.startswith(("/", "~"))
-    return command if absolute else command._replace(words=(command.program, None))
+def _are_grammar(heads: list[str]) -> bool:
+    """Return whether a command only begins with these words. Ordinary lines have a few of them."""
+    if not SKIPPED.issuperset(heads):
+        return False
+    if len(heads) > MOST_GRAMMAR:
+        raise UnreadableError
+    return True
+
+
+def join_path(where: str, path: str) -> str | None:
+    """Return a relative path from another directory; None if it leaves the root. Links are not followed."""
+    names: list[str] = []
+    for name in f"{where}/{path}".split("/"):
+        if name == "..":
+            if not names:
+                return None
+            names.pop()
+        elif name not in ("", "."):
+            names.append(name)
+    return "/".join(names)
 
 
 def read_words(text: str) -> tuple[str, ...] | None:
@@ -128,92 +181,270 @@ def read_words(text: str) -> tuple[str, ...] | None:
 class ShellReader:
     """A parser of one command line, from left to right, and of the lines within it."""
 
-    __slots__ = ("at", "depth", "found", "line", "stars")
+    __slots__ = (
+        "assigned",
+        "at",
+        "computed",
+        "depth",
+        "devices",
+        "fed",
+        "found",
+        "line",
+        "list_fed",
+        "loops",
+        "mentions",
+        "moved",
+        "other_programs",
+        "pending",
+        "shapes",
+        "stars",
+        "strayed",
+        "unknown_environment",
+        "unknown_values",
+        "unsure",
+        "where",
+    )
 
     def __init__(self, line: str, depth: int, *, stars: bool = False) -> None:
         self.line, self.depth, self.stars = line, depth, stars
         self.at = 0
         self.found: list[Command] = []
+        self.mentions: list[Mention] = []
+        self.unsure = False
+        self.fed = False
+        """Whether the next command reads the output of another one, or a file."""
+        self.list_fed = False
+        """Whether all commands of this list do."""
+        self.pending: list[tuple[str, bool, bool]] = []
+        """The here-documents that begin at the next line: the last line of each, whether shells expand nothing in it,
+        and whether they drop the tabs before its lines.
+        """
+        self.shapes: list[str] = []
+        """The words of the next command that the shell would expand, with ``EXPANSION`` in place of each expansion."""
+        self.computed = False
+        """Whether one of them has the output of another command."""
+        self.assigned = False
+        """Whether this line has given a value to a variable."""
+        self.unknown_values = False
+        """Whether a variable may have any text as its value."""
+        self.unknown_environment = False
+        """Whether programs may find such a variable in their environment."""
+        self.other_programs = False
+        """Whether a name may be another program than that of the tables, since ``PATH`` has changed."""
+        self.where: str | None = ""
+        """As in ``Command``, for the next command."""
+        self.strayed = False
+        """Whether the next command may run outside of the root, or with other variables."""
+        self.devices = False
+        """Whether it may run in a folder such as /dev, where a relative file may be its input."""
+        self.moved = False
+        """Whether one of the commands joined by ``&&`` has entered a directory."""
+        self.loops = False
+        """Whether a command may run more than once."""
 
     # ------------------------------------------------------------------------------------------------ between commands
+
+    def commands(self) -> None:
+        """Read the commands of the whole line."""
+        simple = SIMPLE_LIST.fullmatch(self.line)
+        if simple is None:
+            self.commands_until("")
+        else:
+            self.simple_commands(SIMPLE_COMMANDS.findall(self.line) if simple[1] else [(self.line, "")])
+
+    def simple_commands(self, commands: list[tuple[str, str]]) -> None:
+        """Read the commands of a ``SIMPLE_LIST`` as ``commands_until`` does, in less time."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise UnreadableError
+        self.list_fed, self.computed, self.shapes = self.fed, False, []
+        before = ""
+        for command, after in commands:
+            if "'" in command or '"' in command:
+                words = SIMPLE_WORDS.findall(command)
+                texts = [plain or single or double for plain, single, double in words]
+                heads = [plain for plain, _, _ in words]
+            else:
+                texts = heads = command.split(" ")
+            self.simple(texts, heads, None, in_order=before in IN_ORDER and after in IN_ORDER)
+            self.fed, self.computed = self.list_fed or after in PIPES, False
+            if self.moved and after and after != "&&":
+                self.where, self.moved = None, False
+            before = after
 
     def commands_until(self, closing: str) -> None:
         """Read commands up to the end, or through the closing parenthesis."""
         self.depth += 1
         if self.depth > DEEPEST:
-            raise UnsureError
-        line = self.line
+            raise UnreadableError
+        line, outside = self.line, (self.where, self.strayed, self.moved)
+        pending, self.pending = self.pending, []
+        input_outside = self.fed, self.list_fed, self.computed, self.shapes
+        self.list_fed, self.computed, self.shapes = self.fed, False, []
         texts: list[str | None] = []
         heads: list[str] = []
         grammar: int | None = None  # how many words stand before the first redirection: only there are they grammar
-        while self.at < len(line):
-            at = self.at
-            letter = line[at]
-            if letter == " ":
-                self.at += 1
-            elif letter not in BREAKING:
-                if plain := PLAIN_WORDS.match(line, at):
-                    self.at = plain.end()
-                    words = plain[1].split(" ")
-                    texts += words
-                    heads += words
-                elif quoted := (letter == "'" or letter == '"') and QUOTED_WORD.match(line, at):
-                    self.at = quoted.end()
-                    texts.append(line[at + 1 : self.at - 1])
-                    heads.append("")
+        behind: int | None = None  # how many stand before `&>`: to some shells a command begins behind it
+        before, grouped = "", False
+        try:
+            while self.at < len(line):
+                at = self.at
+                letter = line[at]
+                if letter == " ":
+                    self.at += 1
+                elif letter not in BREAKING:
+                    if plain := PLAIN_WORDS.match(line, at):
+                        self.at = plain.end()
+                        words = plain[1].split(" ")
+                        texts += words
+                        heads += words
+                    elif quoted := (letter == "'" or letter == '"') and QUOTED_WORD.match(line, at):
+                        self.at = quoted.end()
+                        texts.append(line[at + 1 : self.at - 1])
+                        heads.append("")
+                    elif letter == "[" and _are_grammar(heads) and (test := TEST.match(line, at)):
+                        self.at = test.end()
+                        self.tests(test.group())
+                    else:
+                        self.word_of(texts, heads)
+                    if self.pending and "\n" in line[at : self.at]:
+                        raise UnreadableError
+                elif letter == "\n" and before in CONTINUING and not texts and grammar is None and not grouped:
+                    self.at += 1  # the command goes on in the next line
+                    if self.pending:
+                        self.documents()
+                elif between := letter in CONNECTING and BETWEEN.match(line, at):
+                    if line.startswith((";;", ";&"), at):
+                        raise UnreadableError  # of a `case`
+                    self.at = between.end() if letter != "\n" else at + 1
+                    if letter == "\n" and self.pending:
+                        self.documents()
+                    ended, rest, texts, heads, grammar = (texts, heads, grammar), behind, [], [], None
+                    after, behind = between.group().rstrip(" "), None
+                    self.simple(*ended, in_order=before in IN_ORDER and after in IN_ORDER)
+                    if rest is not None:
+                        self.simple(ended[0][rest:], ended[1][rest:], None)
+                    self.fed, self.computed, self.shapes = self.list_fed or after in PIPES, False, []
+                    if after != "&&" and self.moved:
+                        self.where, self.moved = None, False  # it may have failed, or never run
+                    before, grouped = after, False
+                elif blank := BLANK.match(line, at):
+                    self.at = blank.end()
+                elif letter == "#" and (comment := COMMENT.match(line, at)):
+                    self.at = comment.end()
+                elif redirection := REDIRECTION.match(line, at):
+                    self.at = redirection.end()
+                    grammar = len(texts) if grammar is None else grammar
+                    mark = redirection.group().lstrip("0123456789")
+                    if self.redirect(mark) and _are_grammar(heads) and self.runs_unknown():
+                        self.mentions.append(OPEN)  # a group or a loop may have read this file
+                    if mark in BOTH:
+                        behind = len(texts) if behind is None else behind
+                elif letter == "(":
+                    if line.startswith(("((", f"({CONTINUED}"), at) or not _are_grammar(heads):
+                        raise UnreadableError  # arithmetic; a function or an array
+                    self.at += 1
+                    self.commands_until(")")
+                    grouped = True
+                elif letter == ")":
+                    if not closing or self.pending:
+                        raise UnreadableError
+                    break
                 else:
                     self.word_of(texts, heads)
-            elif between := letter in CONNECTING and BETWEEN.match(line, at):
-                if line.startswith((";;", ";&"), at):
-                    raise UnsureError  # of a `case`
-                self.at = between.end()
-                self.simple(texts, heads, grammar)
-                texts, heads, grammar = [], [], None
-            elif blank := BLANK.match(line, at):
-                self.at = blank.end()
-            elif letter == "#" and (comment := COMMENT.match(line, at)):
-                self.at = comment.end()
-            elif redirection := REDIRECTION.match(line, at):
-                self.at = redirection.end()
-                grammar = len(texts) if grammar is None else grammar
-                self.redirect(redirection.group().lstrip("0123456789"))
-            elif letter == "(":
-                if line.startswith(("((", f"({CONTINUED}"), at) or not SKIPPED.issuperset(heads):
-                    raise UnsureError  # arithmetic; a function or an array
-                self.at += 1
-                self.commands_until(")")
-            elif letter == ")":
-                if not closing:
-                    raise UnsureError
-                break
             else:
-                self.word_of(texts, heads)
-        else:
-            if closing:
-                raise UnsureError
+                if closing or self.pending:
+                    raise UnreadableError
+        except UnreadableError:
+            self.simple([*texts, None], [*heads, ""], grammar)  # the command so far, with words that could not be read
+            raise
         self.at += 1
-        self.simple(texts, heads, grammar)
+        self.pending = pending
+        self.simple(texts, heads, grammar, in_order=before in IN_ORDER)
+        if behind is not None:
+            self.simple(texts[behind:], heads[behind:], None)
+        self.fed, self.list_fed, self.computed, self.shapes = input_outside
+        if closing:
+            self.where, self.strayed, self.moved = outside
         self.depth -= 1
 
-    def redirect(self, mark: str) -> None:
-        """Record a redirection as a command named by its sign, with the file as its word."""
+    def tests(self, text: str) -> None:
+        """Record a ``[[``. To dash that is a command, and others stand behind ``&&`` and ``||``."""
+        self.found.append(Command(tuple(text.split()), "[[", carries=True))
+        words: list[str | None] = []
+        heads: list[str] = []
+        for word in [*TEST_WORDS.findall(text), "||"]:
+            if word not in ("&&", "||"):
+                words.append(None if "$" in word and word[0] != "'" else word.strip("'\""))
+                heads.append(word)
+                continue
+            if words and words[0] != "[[" and heads[0][0] != "-":
+                self.simple(words, heads, None)
+            words, heads = [], []
+
+    def redirect(self, mark: str) -> bool:
+        """Record a redirection as a command named by its sign, with the file as its word; return whether it reads."""
         if mark == "<<":
-            raise UnsureError
+            self.document()
+            return True
         if blank := BLANK.match(self.line, self.at):
             self.at = blank.end()
         begun = self.at
         target = self.word()[0]
         if self.at == begun or (self.line.startswith("-", begun) and target != "-" and mark in (">&", "<&")):
-            raise UnsureError  # `>&-` ends at its `-`, and what follows is a command
+            raise UnreadableError  # `>&-` ends at its `-`, and what follows is a command
         if mark == ">&" and target is not None and not EXPANDED.isdisjoint(target):
-            raise UnsureError  # bash expands such a word a second time, after its quotes are gone
-        if mark == "<<<" or target in NOWHERE:
-            return
+            raise UnreadableError  # bash expands such a word a second time, after its quotes are gone
+        if target in NOWHERE:
+            return False
+        self.fed = self.fed or mark in READING
+        if mark == "<<<":
+            return True
         if target is not None and mark in (">&", "<&") and DESCRIPTOR.fullmatch(target):
-            return
-        reads = mark in ("<", "<&") and target is not None and not target.startswith(CONNECTIONS)
+            return mark == "<&"
         program = "<" if mark in ("<", "<&") else ">"
-        self.found.append(Command((program, target), program, carries=reads))
+        self.found.append(Command((program, target), program, self.strayed, where=self.where))
+        return mark in READING
+
+    def document(self) -> None:
+        """Read the head of a here-document: the text of its last line."""
+        tabs = self.line.startswith("-", self.at)
+        self.at += tabs
+        if blank := BLANK.match(self.line, self.at):
+            self.at = blank.end()
+        begun = self.at
+        last = self.word()[0]
+        if self.at == begun or last is None or "\n" in self.line[begun : self.at]:
+            raise UnreadableError
+        self.fed = True
+        self.pending.append((last, self.line[begun : self.at] != last, tabs))
+
+    def documents(self) -> None:
+        """Read the here-documents that begin at this line, and the commands within them."""
+        pending, self.pending = self.pending, []
+        for last, literal, tabs in pending:
+            lines: list[str] = []
+            while True:
+                if self.at >= len(self.line):
+                    raise UnreadableError  # the last line is missing
+                end = self.line.find("\n", self.at)
+                end = len(self.line) if end < 0 else end
+                text = self.line[self.at : end]
+                self.at = end + 1
+                if (text.lstrip("\t") if tabs else text) == last:
+                    break
+                if text.endswith("\\") and not literal:
+                    raise UnreadableError  # the next line is a part of this one, and may look like the last one
+                lines.append(text)
+            if not literal:
+                self.expand("\n".join(lines))
+
+    def expand(self, text: str) -> None:
+        """Read the commands in a here-document."""
+        outer = self.line, self.at
+        self.line, self.at = text, 0
+        self.double_quotes([], document=True)
+        self.line, self.at = outer
 
     # ----------------------------------------------------------------------------------------------------------- words
 
@@ -234,14 +465,17 @@ class ShellReader:
             elif letter in ENDING or letter in "<>":
                 if (letter == "<" or letter == ">") and line.startswith("(", self.at + 1):
                     self.at += 2
+                    fed, self.fed = self.fed, self.fed or letter == ">"
                     self.commands_until(")")
-                    known = False
+                    self.fed = fed
+                    pieces.append(EXPANSION)
+                    known, self.computed = False, True
                     continue
                 break
             elif letter == "'":
                 end = line.find("'", self.at + 1)
                 if end < 0:
-                    raise UnsureError
+                    raise UnreadableError
                 pieces.append(line[self.at + 1 : end])
                 self.at = end + 1
             elif letter == '"':
@@ -252,13 +486,15 @@ class ShellReader:
             elif letter in "$`":
                 known &= self.expansion(pieces, quoted=False)
             else:
-                if not self.stars and (letter in "*?[" or (letter == "{" and not LITERAL_BRACE.match(line, self.at))):
+                if not self.stars and letter in "*?[{" and not LITERAL.match(line, self.at):
                     known = False
                 pieces.append(letter)
                 self.at += 1
         if self.at == begun and self.at < len(line):
-            raise UnsureError  # a bracket or an operator where a word should be
+            raise UnreadableError  # a bracket or an operator where a word should be
         text = "".join(pieces)
+        if not known:
+            self.shapes.append(text)
         if line[begun : self.at] == text:
             return (text if known else None), text
         # A line that is continued is one line before the shell looks for anything else in it.
@@ -268,12 +504,14 @@ class ShellReader:
     def escape(self) -> str:
         letter = self.line[self.at + 1 : self.at + 2]
         if not letter:
-            raise UnsureError
+            raise UnreadableError
         self.at += 2
         return "" if letter == "\n" else letter
 
-    def double_quotes(self, pieces: list[str]) -> bool:
-        """Read the rest of a text in double quotes; return whether the shell expands nothing in it."""
+    def double_quotes(self, pieces: list[str], *, document: bool = False) -> bool:
+        """Read the rest of a text in double quotes, or a here-document; return whether the shell expands nothing in
+        it.
+        """
         line, known = self.line, True
         while self.at < len(line):
             letter = line[self.at]
@@ -282,7 +520,8 @@ class ShellReader:
                 self.at = plain.end()
             elif letter == '"':
                 self.at += 1
-                return known
+                if not document:
+                    return known
             elif letter == "\\":
                 if line[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n"):
                     pieces.append(self.escape())
@@ -291,7 +530,9 @@ class ShellReader:
                     self.at += 1
             else:
                 known &= self.expansion(pieces, quoted=True)
-        raise UnsureError
+        if not document:
+            raise UnreadableError
+        return known
 
     def expansion(self, pieces: list[str], *, quoted: bool) -> bool:
         """Read an expansion after ``$`` or a backtick; return whether it is only that character."""
@@ -300,87 +541,245 @@ class ShellReader:
             end = line.find("`", at + 1)
             inner = line[at + 1 : end]
             if end < 0 or "\\" in inner:
-                raise UnsureError
+                raise UnreadableError
+            place = len(self.found)
             self.within(inner)
             self.at = end + 1
+            pieces.append(self.output_of(place))
             return False
         if line.startswith(("$((", "$[", f"${CONTINUED}", f"$({CONTINUED}"), at):
-            raise UnsureError
+            raise UnreadableError
         if line.startswith("$(", at):
-            self.at = at + 2
+            self.at, place = at + 2, len(self.found)
             self.commands_until(")")
+            pieces.append(self.output_of(place))
             return False
         if variable := VARIABLE.match(line, at):
             self.at = variable.end()
+            self.computed = self.computed or variable.group().strip("${}") in TAKEN
+            pieces.append(EXPANSION)
             return False
         if line.startswith("${", at) or (not quoted and line[at + 1 : at + 2] in ("'", '"')):
-            raise UnsureError
+            raise UnreadableError
         pieces.append("$")
         self.at = at + 1
         return True
 
+    def output_of(self, place: int) -> str:
+        """Return the text in a word for the output of the commands found from here on."""
+        programs = {command.program for command in self.found[place:]}
+        if programs == {"nproc"}:
+            return "1"
+        self.computed = self.computed or not PREDICTABLE.issuperset(programs)
+        return EXPANSION
+
     def within(self, line: str) -> None:
-        """Read the commands of a line within this line."""
-        outer = self.line, self.at
+        """Read the commands of a line within this line, in a process of its own; if that ends early, this line goes
+        on.
+        """
+        outside = self.where, self.strayed, self.moved
+        self.evaluate(line)
+        self.where, self.strayed, self.moved = outside
+
+    def evaluate(self, line: str) -> None:
+        """As ``within``, in this process."""
+        outer = self.line, self.at, self.depth
+        input_outside = self.fed, self.list_fed, self.computed, self.shapes, self.pending
         self.line, self.at = line, 0
-        self.commands_until("")
-        self.line, self.at = outer
+        try:
+            self.commands()
+        except UnreadableError:
+            self.unsure = True
+        self.line, self.at, self.depth = outer
+        self.fed, self.list_fed, self.computed, self.shapes, self.pending = input_outside
 
     # -------------------------------------------------------------------------------------------------------- commands
 
-    def simple(self, texts: list[str | None], heads: list[str], grammar: int | None) -> None:
-        """Record the command in these words, and the commands that it carries."""
+    def simple(
+        self, texts: Sequence[str | None], heads: Sequence[str], grammar: int | None, *, in_order: bool = False
+    ) -> None:
+        """Record the command in these words, and the commands that it carries.
+
+        ``in_order``: whether it runs in the shell itself, after the command before it and before the next one.
+        """
+        try:
+            if not texts or texts[0] in STRUCTURE or "=" in heads[0]:
+                self.record(texts, heads, grammar)
+            elif not (in_order and texts[0] == "cd" and grammar is None and self.enter(texts)):
+                self.command(tuple(texts), False, self.depth)
+        except UnreadableError:
+            raise
+        except UnsureError:
+            self.unsure = True
+
+    def record(self, texts: Sequence[str | None], heads: Sequence[str], grammar: int | None) -> None:
+        """Record a command that may begin with grammar or assignments, or have no words."""
         first, last = 0, len(texts) if grammar is None else grammar
         while first < last and heads[first] in SKIPPED and texts[first] == heads[first]:
+            self.loops = self.loops or heads[first] in LOOPS
             first += 1
+        if self.fed and (first or texts[first : first + 1] == ["exec"]):
+            self.list_fed = True  # and so are all commands of this loop or group, or of this shell
+        if texts[first : first + 1] == ["for"] and heads[first] == "for" and grammar is None:
+            self.loop(texts[first + 1 :])
+            return
         begun, end = first, len(texts)
         while begun < end and "=" in heads[begun] and ASSIGNMENT.match(heads[begun]):
             self.setting(texts[begun], heads[begun])
+            self.assign(texts[begun])
             begun += 1
         if begun < end:
+            self.unknown_environment |= begun > first and self.unknown_values
             if texts[begun] in EXPORTING:
                 for place in range(begun, end):
+                    self.assign(texts[place])
                     if texts[place] is None:
                         self.setting(None, heads[place])
+                self.unknown_environment |= self.unknown_values
             self.command(tuple(texts[begun:]), begun > first, self.depth)
         elif begun > first:
-            self.found.append(Command(("=",), "=", assigned=True))
+            self.found.append(Command(("=",), "=", altered=True))
+
+    def loop(self, words: Sequence[str | None]) -> None:
+        """Record the head of a ``for``: a variable, and the words that become its values."""
+        name = words[0] if words else None
+        if name is None or not NAME_OF_VARIABLE.fullmatch(name) or words[1:2] not in ([], ["in"]):
+            raise UnreadableError
+        self.loops = True
+        if not PRIVATE.fullmatch(name):
+            self.found.append(Command(("=",), "=", altered=True))
+        for word in words[2:]:
+            self.setting(None if word is None else f"{name}={word}", f"{name}=")
+            self.assign(None if word is None else f"{name}={word}")
+
+    def assign(self, text: str | None) -> None:
+        """Note the value of a variable, which a later command may run."""
+        self.assigned = True
+        if text is None:
+            self.unknown_values = self.unknown_values or self.computed or any(map(GLUED.search, self.shapes))
+        elif "+=" in text:
+            self.unknown_values = True
+        elif (mention := mention_of_value(text.partition("=")[2])) is not None:
+            self.mentions.append(mention)
+
+    def mention(self, program: str, words: Words) -> None:
+        """Note the programs that a command may run because its words name them."""
+        computed = self.computed or self.unknown_values
+        if self.other_programs:
+            words = (f"./{words[0]}", *words[1:])
+        found = mention_of(program, words, self.shapes, fed=self.fed, computed=computed)
+        if self.unknown_environment or (self.devices and self.fed):
+            found = None if is_known(program, words) and program in QUIET else OPEN
+        if found is not None:
+            self.mentions.append(found)
+
+    def runs_unknown(self) -> bool:
+        """Return whether a program that may run code of its input has been found."""
+        return len(self.found) > MOST_LOOKED_AT or not all(
+            command.program in MARKS or command.program in CARRIERS or is_known(command.program, command.words)
+            for command in self.found
+        )
+
+    def enter(self, texts: Sequence[str | None]) -> bool:
+        """Record a change to a directory that is certainly inside the root; return False for any other."""
+        path = texts[1] if len(texts) == 2 else None
+        if not path or path[0] in "-/~+" or self.strayed or (self.where is None and ".." in path):
+            return False
+        inside = join_path(self.where or "", path)
+        if inside is None or len(inside) > LONGEST_PATH:
+            return False
+        self.found.append(Command(tuple(texts), "cd", carries=True, where=self.where))
+        self.where, self.moved = None if self.where is None else inside, True
+        return True
 
     def setting(self, text: str | None, head: str) -> None:
         """Record the command that runs because this word sets a variable, if any."""
         found = ASSIGNMENT.match(head)
         name = found.group().rstrip("+=") if found else ""
-        if name in UNSURE_VARIABLES or name.startswith("GIT_CONFIG"):
+        if name == "PATH":
+            if self.loops:  # commands before it may run once more
+                raise UnsureError
+            self.other_programs = True
+        if name in UNSURE_VARIABLES or name.startswith(UNSURE_BEGINNINGS):
             raise UnsureError
         if name in COMMAND_VARIABLES:
             self.within(require_known(text).partition("=")[2])
 
-    def command(self, words: Words, assigned: bool, depth: int) -> None:
+    def command(self, words: Words, altered: bool, depth: int) -> None:
         """Record a command, and the commands in its arguments."""
         name = program_of(words[0])
-        if depth > DEEPEST or not name or name in REFUSED or name[:3] == "ld-" or "{" in name or "%" in name:
-            raise UnsureError  # a program may be told to put something else in the place of {} or %
+        if depth > DEEPEST or not name or name in MARKS:
+            raise UnsureError
+        if name in GRAMMAR:
+            raise UnreadableError
+        altered = altered or self.strayed
+        if (
+            name in CHECKED
+            and None in words
+            and (self.computed or self.assigned or any("{" in one for one in self.shapes))
+        ):
+            altered = True  # the shell may put one of the options there that the arguments are checked for
         carrier = CARRIERS.get(name)
-        self.found.append(Command(words, name, assigned, carrier is not None and carrier.plain))
-        if carrier is not None:
-            inner = command_of(name, words)
-            for word in words[1 : len(words) - len(inner)] if carrier.assignments else ():
-                self.setting(word, word or "")
-            if inner:
-                self.command(inner, assigned or has_assignments(words, inner), depth + 1)
+        if carrier is None:
+            self.found.append(Command(words, name, altered, False, self.where))
+        if name in REFUSED or name[:3] == "ld-" or "{" in name or "%" in name:
+            raise UnsureError  # a program may be told to put something else in the place of {} or %
+        if name not in RUNNING:
+            self.mention(name, words)
+            check_arguments(name, words)
+        elif name in MOVING:
+            self.where, self.strayed, self.moved = None, True, False
+            path = words[1] if len(words) == 2 else None
+            self.devices = (
+                self.devices or path is None or not DEVICES.isdisjoint(path.split("/")) or path.strip("/-") == ""
+            )
+        elif carrier is not None:
+            self.carried(name, words, altered, depth)
+        elif self.devices and (name in SHELLS or name in INLINE or name in AWKS):
+            raise UnsureError
         elif name in SHELLS:
             script, place = script_of(words)
             if script is not None:
+                self.mention("", words[place:])
                 self.within(script)
             else:  # a file, which a rule may name; what allows `sh x` allows `sh x`
-                self.found.append(Command(words[place:], program_of(words[place]), assigned, carries=True))
+                program = program_of(words[place])
+                self.found.append(Command(words[place:], program, altered, carries=True, where=self.where))
+                self.mention("", words[place:])
         elif name == "eval":
             line = [require_known(word) for word in words[1:]]
-            self.within(" ".join(line[1:] if line[:1] == ["--"] else line))
+            self.evaluate(" ".join(line[1:] if line[:1] == ["--"] else line))
         elif name == "find":
-            for inner in commands_of_find(words):
-                self.command(inner, assigned, depth + 1)
+            outside = self.where, self.strayed
+            for inner, elsewhere in commands_of_find(words):
+                self.where, self.strayed = (None, True) if elsewhere else outside
+                self.command(inner, altered, depth + 1)
+            self.where, self.strayed = outside
         else:
+            self.mention(name, words)
+            if name == "read":
+                self.unknown_values = self.assigned = True
+            self.strayed = self.strayed or name in SETTING
             check_arguments(name, words)
             for word in words[1:] if name in EXPORTING else ():
                 self.setting(word, word or "")
+            for word in words[1:] if name == "read" else ():
+                self.setting(None, f"{word}=")
+
+    def carried(self, name: str, words: Words, altered: bool, depth: int) -> None:
+        """Record a program that runs another command, and that command."""
+        place = len(self.found)
+        self.found.append(Command(words, name, altered, where=self.where))
+        inner, harmless = command_of(name, words)
+        carries = harmless and CARRIERS[name].plain
+        self.found[place] = Command(words, name, altered, carries, self.where)
+        for word in words[1 : len(words) - len(inner)] if CARRIERS[name].assignments else ():
+            self.setting(word, word or "")
+            self.assign(word)
+        if name == "time" and not harmless:  # to bash, whose keyword only knows `-p`, the option is the command
+            self.found.append(Command(words[1:], program_of(words[1]), altered, where=self.where))
+        if inner:
+            self.computed = self.computed or CARRIERS[name].more  # the words that it reads
+            where, self.where = self.where, self.where if harmless else None
+            self.command(inner, altered or not harmless or has_assignments(words, inner), depth + 1)
+            self.where = None if self.strayed else where

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from cognition.policy._command_patterns import CommandSubject
 from cognition.policy._path_patterns import read_path
 from cognition.policy._shell import read_commands
-from cognition.policy._text_patterns import compose_text, fold_text, run_of
+from cognition.policy._text_patterns import compose_text, fold_text, keys_of
 from cognition.policy.rules import PATH_ARGUMENTS, Sort
 from cognition.values.messages import ToolCall
 from cognition.values.tools import ToolSpec
@@ -23,19 +23,36 @@ PREFIXED = re.compile(r"[abciow]/(.+)", re.DOTALL)
 NOTHING = "/dev/null"
 
 
-class Target:
-    """A command, path or text of a call, in the form that patterns of its sort need."""
+class Target(Protocol):
+    """A command, path or text of a call."""
+
+    @property
+    def value(self) -> Any:
+        """What patterns of its sort are compared with."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys to look up patterns with."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether these keys find all patterns that can match it."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether an allow rule need not cover it."""
+
+
+class Subject:
+    """Any other target than a command."""
 
     __slots__ = ("keys", "plain", "silent", "value")
 
     def __init__(self, value: Any, keys: tuple[str, ...], *, plain: bool = True, silent: bool = False) -> None:
         self.value = value
         self.keys = keys
-        """Keys to look up patterns with."""
         self.plain = plain
-        """Whether these keys find all patterns that can match it."""
         self.silent = silent
-        """Whether an allow rule need not cover it."""
 
 
 class Targets:
@@ -61,9 +78,9 @@ def targets_of(call: ToolCall, tool: ToolSpec) -> Targets:
         if sort == "path":
             return _paths([arguments[name] for name in paths if arguments.get(name) is not None])
         return Targets(
-            "text", [Target((text, fold := fold_text(text)), (run_of(fold),)) for text in _texts(arguments)], False
+            "text", [Subject((text, fold := fold_text(text)), keys_of(fold)) for text in _texts(arguments)], False
         )
-    except (ValueError, RecursionError):  # they can't be read, or are nested thousands deep
+    except Exception:  # whatever can't be read is a doubt: a call, or a mistake in a reader of ours
         return Targets(sort, [], True)
 
 
@@ -76,15 +93,17 @@ def paths_of(tool: ToolSpec) -> tuple[str, ...]:
 
 
 def _commands(line: object) -> Targets:
-    commands = read_commands(line) if isinstance(line, str) else None
-    if commands is None:
+    if not isinstance(line, str):
         return Targets("command", [], True)
-    found = [Target(CommandSubject(command), (command.program,), silent=command.carries) for command in commands]
-    return Targets("command", found, False)
+    commands, unsure, mentions = read_commands(line)
+    found: list[Target] = [CommandSubject(command) for command in commands]
+    found += [Subject(one, tuple(one.names), plain=not (one.open or one.globs), silent=True) for one in mentions]
+    return Targets("command", found, unsure)
 
 
 def _paths(values: list[Any]) -> Targets:
-    found, unsure = [], False
+    found: list[Target] = []
+    unsure = False
     texts: list[str] = []
     for text in _texts(values) if values else (".",):
         if "\n" not in text:
@@ -98,7 +117,7 @@ def _paths(values: list[Any]) -> Targets:
         if path is None:
             unsure = True
         else:
-            found.append(Target(path, path.keys, plain=path.plain))
+            found.append(Subject(path, path.keys, plain=path.plain))
     return Targets("path", found, unsure or (bool(values) and not found))
 
 

@@ -10,7 +10,8 @@ from attrs import frozen
 
 from cognition.policy.rule_patterns import NO, YES, Pattern
 
-BREAK = re.compile(r"\W")
+WORDS = re.compile(r"(\w*)(?:\W+\w+)?")
+"""The first word of a text, and with the second one."""
 HOST = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://[^/?#\\@\s\x00-\x20]*)(?=/)")
 """A URL up to the end of its host."""
 ENDS_ALLOWED = frozenset(" \t\n/?#")
@@ -72,8 +73,8 @@ class TextPattern:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The first word of every text that it can match, if known."""
-        return (run_of(self.forbidden[0]),) if len(self.forbidden) == 1 else ()
+        """The longest key of ``keys_of`` that every text has which it can match."""
+        return keys_of(self.forbidden[0])[-1:] if len(self.forbidden) == 1 else ()
 
     def prohibits(self, subject: tuple[str, str]) -> int:
         """As in ``CommandPattern``, for a text and its folded form."""
@@ -106,9 +107,10 @@ class TextPattern:
         )
 
 
-def run_of(text: str) -> str:
-    """Return the word characters at the beginning of a text."""
-    return BREAK.split(text, maxsplit=1)[0]
+def keys_of(text: str) -> tuple[str, ...]:
+    """Return the first word of a text, and the text up to the end of the second word, if there is one."""
+    first, both = WORDS.match(text).group(1, 0)  # type: ignore[union-attr]  # it matches nothing as well
+    return (first,) if first == both else (first, both)
 
 
 def _ends(beginning: str, following: str) -> bool:

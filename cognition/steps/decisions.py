@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal, get_args
 
-from attrs import frozen
+from attrs import field, frozen
 
 from cognition.base.ids import EffectId
-from cognition.policy import Action, Rule
+from cognition.policy import NO_RULES, AccessRules, Action, Rule
 from cognition.steps.config import Limits
 from cognition.steps.inputs import EffectAnswer
 from cognition.steps.requests import ModelRequest, Purpose
@@ -41,6 +41,8 @@ class CallTool:
     tag: ClassVar[str] = "call_tool"
     effect_id: EffectId
     call: ToolCall
+    access: AccessRules = field(default=NO_RULES, repr=False)
+    """Policy's rules for the files and programs that the tool reaches without naming them."""
 
 
 @frozen
@@ -51,6 +53,8 @@ class AskApproval:
     effect_id: EffectId
     call: ToolCall
     reason: str = ""
+    access: AccessRules = field(default=NO_RULES, repr=False)
+    """As in ``CallTool``: a preview of the call shows how they are enforced."""
 
 
 @frozen

@@ -174,6 +174,8 @@ class ApprovalRefused:
     """With ``always``: the pattern to refuse from now on, instead of the whole tool. If it is for another tool,
     nothing is remembered.
     """
+    failed: bool = False
+    """Nobody was asked, since the call would fail: ``reason`` is its error, which the model receives."""
     at: float = field(default=0.0, kw_only=True)
 
 

@@ -72,7 +72,11 @@ LETTERS: Mapping[type[Input], tuple[Input, ...]] = {
         ApprovalGiven(ANY, arguments_json='{"n": 3}'),
         ApprovalGiven(ANY, always=True, arguments_json="{"),
     ),
-    ApprovalRefused: (ApprovalRefused(ANY, "no"), ApprovalRefused(ANY, always=True)),
+    ApprovalRefused: (
+        ApprovalRefused(ANY, "no"),
+        ApprovalRefused(ANY, always=True),
+        ApprovalRefused(ANY, "no", failed=True),
+    ),
     QuestionAnswered: (QuestionAnswered(ANY, (("yes",),)),),
     PlanReviewed: (PlanReviewed(ANY, True), PlanReviewed(ANY, False, "shorter")),
     MemoryRecalled: (MemoryRecalled(ANY, ("a note",)),),

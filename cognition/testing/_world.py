@@ -207,7 +207,7 @@ def count(world: World, event: Input) -> Turn | None:
             return _with(turn, turn.usage + event.usage, turn.replies, turn.ran)
         case ApprovalGiven():
             return evolve(turn, refusals=0)
-        case ApprovalRefused():
+        case ApprovalRefused(failed=False):
             return evolve(turn, refusals=turn.refusals + 1)
         case HookReturned(verdict="go_on"):
             hook = answered_effect(world, event)

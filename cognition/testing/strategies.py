@@ -244,7 +244,7 @@ def _answers(kind: str, names: tuple[str, ...]) -> SearchStrategy[EffectAnswer]:
         ToolFailed: st.builds(ToolFailed, nobody, texts, st.booleans(), COUNTED),
         ApprovalGiven: st.builds(ApprovalGiven, nobody, st.booleans(), _patterns(names), st.none() | arguments),
         ApprovalRefused: st.builds(
-            ApprovalRefused, nobody, st.sampled_from(("", "no")), st.booleans(), _patterns(names)
+            ApprovalRefused, nobody, st.sampled_from(("", "no")), st.booleans(), _patterns(names), st.booleans()
         ),
         PlanReviewed: st.builds(PlanReviewed, nobody, st.booleans(), texts),
         MemoryRecalled: st.builds(MemoryRecalled, nobody, st.lists(texts, max_size=2).map(tuple), COUNTED),

@@ -86,6 +86,10 @@ class ToolSpec:
     """Whether it returns the result of an earlier call of the session, given that call's id as ``call``. Notes in
     shortened results then point the model to it.
     """
+    asks_with: tuple[str, ...] = ()
+    """Its boolean parameters that need the user's approval each time: no rule, earlier answer or mode replaces it for a
+    call that sets one of them.
+    """
 
     @property
     def tool_class(self) -> ToolClass:

@@ -175,6 +175,7 @@ def test_an_edited_call_is_judged_again() -> None:
     )
 
 
+UNCERTAIN = "what this call does can't be said for certain"
 HALF = '{"command": "a\\ud800"}'
 
 
@@ -332,7 +333,7 @@ def test_a_reset_forgets_nothing_of_it_and_it_may_be_taken_back_between_turns() 
         (
             Policy((Rule("deny", "Bash(rm:*)"),)),
             line("eval $X"),
-            (("ask", "Bash(rm:*)", "what this call does can't be said for certain"),),
+            (("ask", "Bash(rm:*)", f"{UNCERTAIN}, and the rule Bash(rm:*) may concern it"),),
         ),
         (Policy(), line("eval $X"), ()),
         (Policy((Rule("deny", "nowhere"),)), ProposedCall("nowhere"), ()),

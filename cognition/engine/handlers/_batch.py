@@ -13,7 +13,7 @@ from cognition.base.repetition import cycle_length, remember
 from cognition.context.window import shorten
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers.engine_calls import start_engine_call, waits_for_worker
-from cognition.policy import Verdict
+from cognition.policy import AccessRules, Verdict, covers
 from cognition.steps.decisions import AskApproval, CallJudged, CallTool, RunHook
 from cognition.steps.engine_tools import SPAWN_WORKER
 from cognition.steps.phases import (
@@ -36,6 +36,7 @@ from cognition.steps.state import AgentState
 from cognition.values.features import HookPoint
 from cognition.values.messages import AssistantMessage, MalformedToolCall, ToolCall, ToolResult
 from cognition.values.outcomes import Completed, LimitKind
+from cognition.values.tools import ToolSpec
 
 MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it again, well-formed."
 
@@ -177,16 +178,21 @@ def judge(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatu
         return run(draft, slots, position)
     harmless = call.name in setup.engine_tools and tool.read_only
     asks = not slot.approved and (slot.confirm or (verdict.action == "ask" and not harmless))
-    if not (asks or slot.approved) and setup.asks is not None and not harmless:
+    if not (asks or slot.approved or harmless) and setup.asks is not None and not _is_remembered(draft, call, tool):
         asks = setup.asks(call, draft.seal().next_state)
     if verdict.rule is not None and not slot.approved and verdict.action == ("ask" if asks else "allow"):
         report_verdict(draft, call, verdict)
     if asks:
         effect_id = draft.new_effect()
-        draft.decide(AskApproval(effect_id, call, verdict.reason))
+        draft.decide(AskApproval(effect_id, call, verdict.reason, access_rules(draft, call)))
         return AwaitingApproval(effect_id)
     draft.refusals = 0
     return run(draft, slots, position)
+
+
+def _is_remembered(draft: Draft, call: ToolCall, tool: ToolSpec) -> bool:
+    """Return whether the user has allowed such calls from now on."""
+    return any(rule.action == "allow" and covers(rule, call, tool) for rule in draft.remembered)
 
 
 def run(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
@@ -195,8 +201,12 @@ def run(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:
     if call.name in draft.setup.engine_tools:
         return start_engine_call(draft, call, slots[:position])
     effect_id = draft.new_effect()
-    draft.decide(CallTool(effect_id, call))
+    draft.decide(CallTool(effect_id, call, access_rules(draft, call)))
     return Running(effect_id)
+
+
+def access_rules(draft: Draft, call: ToolCall) -> AccessRules:
+    return draft.setup.config.policy.access_rules(call, draft.setup.tools, draft.remembered, draft.mode)
 
 
 def report_verdict(draft: Draft, call: ToolCall, verdict: Verdict) -> None:

@@ -88,9 +88,12 @@ def on_approval_refused(setup: Setup, state: AgentState, event: ApprovalRefused)
         return reject(state, event, "no call awaits this approval")
     phase, position = found
     draft, slot = draft_for_person(setup, state, phase, event.at), phase.slots[position]
-    if event.always:
-        _remember(draft, "deny", event.rule, slot.call, event.reason)
-    status = refuse(draft, "the user refused this call", event.reason)
+    if event.failed:
+        status = Settled(ToolResult(f"Error: {event.reason}", "error"))
+    else:
+        status = refuse(draft, "the user refused this call", event.reason)
+        if event.always:
+            _remember(draft, "deny", event.rule, slot.call, event.reason)
     if slot.failed:
         status = Settled(after_failing(slot, status.result))
     advance(draft, with_slot(phase, position, slot.now(status)), event.at)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given, strategies as st
 
 from cognition import (
+    SHELL_PROTECTIONS,
     AgentConfig,
+    ApprovalRefused,
     AskApproval,
     CallTool,
     CodecError,
@@ -23,6 +25,7 @@ from cognition import (
     from_data,
     to_data,
 )
+from cognition.values.features import Mode
 from tests.cognition.session import Session, calling
 
 BASH = ToolSpec("Bash", approval=("rm:*", "git push:*"), command="command")
@@ -134,3 +137,55 @@ def test_it_comes_back_from_a_recording(tool: ToolSpec) -> None:
 def test_data_that_is_neither_is_refused(approval: Any) -> None:
     with pytest.raises(CodecError, match="approval"):
         from_data({"name": "x", "approval": approval}, ToolSpec)
+
+
+NETWORKED = ToolSpec("Bash", command="command", asks_with=("network",))
+
+
+@given(
+    rule=st.sampled_from((None, "Bash", "Bash(ls:*)", "*")),
+    remembered=st.sampled_from(((), (Rule("allow", "Bash"),), (Rule("allow", "Bash(ls:*)"),))),
+    mode=st.sampled_from(get_args(Mode)),
+    network=st.sampled_from((True, "true", 1, {})),
+)
+def test_what_needs_approval_each_time_is_asked_about_whatever_was_allowed(
+    rule: str | None, remembered: tuple[Rule, ...], mode: Mode, network: Any
+) -> None:
+    policy = Policy(() if rule is None else (Rule("allow", rule),))
+
+    def judge(**arguments: Any) -> str:
+        call = ToolCall("call-1-1-1", "Bash", {"command": "ls", **arguments})
+        return policy.judge(call, NETWORKED, remembered, mode).action
+
+    call = ToolCall("call-1-1-1", "Bash", {"command": "ls", "network": network})
+    assert policy.access_rules(call, {"Bash": NETWORKED}, remembered, mode).granted == ("network",)
+    assert judge(network=network) == ("deny" if mode == "plan" else "ask")
+    assert judge(network=False) == judge(network=None) == judge()
+
+
+def test_what_needs_approval_each_time_is_named_and_a_denial_stands() -> None:
+    call = ToolCall("call-1-1-1", "Bash", {"command": "curl x", "network": True})
+
+    assert "network" in Policy().judge(call, NETWORKED).reason
+    assert Policy(SHELL_PROTECTIONS).judge(call, NETWORKED).action == "deny"
+
+
+def test_a_call_whose_arguments_are_none_asks_for_nothing() -> None:
+    call = ToolCall("call-1-1-1", "fetch", '{"network": 1' + "0" * 5000 + "}")
+    tool = ToolSpec("fetch", asks_with=("network",))
+
+    assert Policy().judge(call, tool).action == "allow"
+    assert Policy().access_rules(call, {"fetch": tool}).granted == ()
+
+
+@pytest.mark.parametrize("always", [False, True])
+def test_a_call_that_would_fail_is_a_failure_and_no_refusal(always: bool) -> None:
+    """Nobody was asked, so nothing is remembered, and the turn does not end for the refusals."""
+    session = Session(LLMEngine(AgentConfig(tools=(BASH,))))
+    (*_, asked) = calling(session, ProposedCall("Bash", {"command": "git push"}))
+    assert isinstance(asked, AskApproval)
+
+    session(ApprovalRefused(asked.effect_id, "no such branch", always, failed=True))
+
+    assert session.results == [("Error: no such branch", "error")]
+    assert (session.state.remembered, session.state.spent.refusals) == ((), 0)

@@ -9,7 +9,7 @@ import pytest
 
 from cognition import AgentConfig, ConfigError, Policy, Rule, ToolCall, ToolSpec, shell_protections
 from cognition.policy import Action
-from cognition.policy._judgement import UNSURE
+from cognition.policy._judgement import MAY_CONCERN
 from cognition.policy._path_patterns import LONGEST, read_path
 from cognition.policy._text_patterns import fits
 from cognition.policy.rules import FETCHING
@@ -44,7 +44,7 @@ def judged(policy: Policy, tool: ToolSpec, arguments: dict[str, Any]) -> Action:
         ("allow", "python x.py"),
         ("allow", "python x.py $X"),
         ("allow", "python x.py -u"),
-        ("allow", "python --check f.py"),
+        ("ask", "python --check f.py"),
         ("ask", "bash"),
         ("ask", "bash -"),
         ("ask", "bash -e"),
@@ -61,12 +61,28 @@ def judged(policy: Policy, tool: ToolSpec, arguments: dict[str, Any]) -> Action:
         ("deny", "find . -okdir curl {} \\;"),
         ("allow", "find . -exec echo x{} \\;"),
         ("ask", "find . -exec env x{} \\;"),
+        ("allow", "find . -newermt 2026-01-01 -o -fprintf a b -exec echo {} +"),
+        ("allow", "tclsh a.tcl x"),
+        ("allow", "swipl -q a.pl"),
+        ("ask", "swipl a.pl -g x"),
+        ("ask", "osascript a $X"),
+        ("allow", "python -W ignore -X dev -u a.py -c x"),
+        ("allow", "perl -w a.pl -e x"),
+        ("ask", "perl -i a.pl"),
+        ("allow", "node --watch a.js -e"),
+        ("ask", "node --require x a.js"),
+        ("allow", "python -m json.tool a.json"),
+        ("ask", "python -m timeit x"),
+        ("ask", "python -m"),
+        ("ask", "python -m $X"),
+        ("allow", "awk -F: -v a=1 -f a.awk in"),
+        ("ask", "awk -f"),
         ("ask", "sed --file=x y"),
         ("ask", "sed --f x y"),
-        ("allow", "sed --of=p y"),
+        ("ask", "sed --of=p y"),
         ("ask", "GIT_CONFIG_COUNT=1 git log"),
         ("deny", "PAGER='curl --x=y' git log"),
-        ("allow", "XPAGER=curl git log"),
+        ("ask", "XPAGER=curl git log"),
     ],
     ids=case_name,
 )
@@ -138,7 +154,7 @@ def test_what_may_meet_several_rules_is_asked_about_for_the_first_one(patterns: 
     rules = tuple([Rule("deny", pattern) for pattern in patterns])
     verdict = Policy(rules).judge(ToolCall("1", "Bash", {"command": "ls $X"}), BASH)
 
-    assert (verdict.action, verdict.reason, verdict.rule) == ("ask", UNSURE.reason, rules[0])
+    assert (verdict.action, verdict.reason, verdict.rule) == ("ask", MAY_CONCERN.format(rule=rules[0].tool), rules[0])
 
 
 @pytest.mark.parametrize("line", ["ls; cat x", "cat x; ls"])
@@ -154,7 +170,7 @@ def test_what_can_not_be_read_is_asked_about_for_the_first_rule_that_it_might_ev
     rules = tuple([Rule("deny", pattern) for pattern in patterns])
     verdict = Policy(rules).judge(ToolCall("1", "Bash", {"command": "eval $X"}), BASH)
 
-    assert (verdict.action, verdict.reason, verdict.rule) == ("ask", UNSURE.reason, rules[0])
+    assert (verdict.action, verdict.reason, verdict.rule) == ("ask", MAY_CONCERN.format(rule=rules[0].tool), rules[0])
 
 
 def test_what_a_tool_is_allowed_as_a_whole_no_narrower_allowance_takes_back() -> None:

@@ -1,4 +1,4 @@
-"""Calls that try to get past a rule: each comes out as the table says."""
+"""Calls that try to get past a rule: each gets the verdict of its table. test_hostile_runs.py runs them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import pytest
 from cognition import SHELL_PROTECTIONS, Policy, Rule, ToolCall
 from cognition.policy import Action
 from tests.cognition.naming import case_name
-from tests.cognition.policy.evading import EVADING
-from tests.cognition.policy.hostile import BASH, EXPECTED, EXPECTED_PATHS, PATHS, SHELL, WRITE
+from tests.cognition.policy.evading import BEYOND, EVADING, TRICKS, UNCOVERED, UNSEEN
+from tests.cognition.policy.hostile import BASH, EXPECTED, EXPECTED_PATHS, PATHS, SHELL, WRITE, lines_of
+
+OPEN = Policy((*SHELL_PROTECTIONS, Rule("deny", "Bash(rm -rf:*)"), Rule("deny", "Bash(git push:*)")))
+"""The denials of ``SHELL``; everything else is allowed."""
 
 
 @pytest.mark.parametrize(("action", "line"), [(a, line) for a, lines in EXPECTED for line in lines], ids=case_name)
@@ -25,14 +28,42 @@ def test_a_path_is_judged_by_where_it_leads(action: Action, path: str) -> None:
     assert action == PATHS.judge(ToolCall("1", "Write", {"path": path}), WRITE).action
 
 
+def judged(policy: Policy, line: str) -> Action:
+    return policy.judge(ToolCall("1", "Bash", {"command": line}), BASH).action
+
+
 @pytest.mark.parametrize("line", EVADING, ids=case_name)
 @pytest.mark.behaviour("B10")
 def test_what_runs_others_in_its_own_way_is_asked_about_though_all_else_is_allowed(line: str) -> None:
-    assert Policy(SHELL_PROTECTIONS).judge(ToolCall("1", "Bash", {"command": line}), BASH).action == "ask"
+    assert judged(OPEN, line) != "allow"
+
+
+@pytest.mark.parametrize("line", lines_of(TRICKS), ids=case_name)
+@pytest.mark.behaviour("B10")
+def test_no_allowance_covers_a_trick(line: str) -> None:
+    assert judged(SHELL, line) != "allow"
+
+
+@pytest.mark.parametrize("line", lines_of(UNSEEN), ids=case_name)
+@pytest.mark.behaviour("B10")
+def test_what_an_earlier_reader_overlooked_is_asked_about(line: str) -> None:
+    assert judged(OPEN, line) != "allow"
+
+
+@pytest.mark.parametrize("policy", [OPEN, SHELL], ids=["all else is allowed", "allowances"])
+@pytest.mark.parametrize("line", lines_of(UNCOVERED), ids=case_name)
+@pytest.mark.behaviour("B10")
+def test_no_allowance_covers_what_an_earlier_reader_overlooked(policy: Policy, line: str) -> None:
+    assert judged(policy, line) != "allow"
+
+
+@pytest.mark.parametrize("line", lines_of(BEYOND), ids=case_name)
+def test_a_limit_that_the_guide_names_is_one(line: str) -> None:
+    assert judged(OPEN, line) == "allow"
 
 
 @pytest.mark.parametrize("mode", ["auto", "bypassPermissions"])
-@pytest.mark.parametrize("line", ["eval $X", "cat <<EOF\nEOF", "cu*l x", "x" * 200_000 + ";"])
+@pytest.mark.parametrize("line", ["eval $X", "case a in b) ls;; esac", "cu*l x", "x" * 200_000 + ";"])
 def test_what_may_evade_a_rule_is_asked_about_in_every_mode(mode: str, line: str) -> None:
     call = ToolCall("1", "Bash", {"command": line})
 

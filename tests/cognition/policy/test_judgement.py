@@ -6,6 +6,7 @@ import json
 from typing import Any, get_args
 
 import pytest
+from attrs import evolve
 
 from cognition import (
     SHELL_PROTECTIONS,
@@ -24,6 +25,7 @@ from cognition import (
     ProposedCall,
     Rule,
     ToolCall,
+    ToolReturned,
     ToolSpec,
     UserSpoke,
     Verdict,
@@ -32,9 +34,10 @@ from cognition import (
     shell_protections,
     to_data,
 )
-from cognition.policy import SEVERITY, Action
+from cognition.policy import SEVERITY, Action, proposed_rules
 from cognition.values.features import Mode
 from cognition.values.tools import ToolClass
+from tests.cognition.naming import case_name
 
 BASH = ToolSpec("Bash", command="command")
 CALL = ToolCall("1", "work", {"about": "a b"})
@@ -197,6 +200,30 @@ def test_ten_megabytes_are_judged_too() -> None:
     assert judged(policy, ToolSpec("work", command="a"), {"a": much}) == "ask"
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1" * 20_000 + "a1 x",
+        "git" + "1-" * 10_000 + "x1",
+        "sqlite3 x '" + "\n" * 30_000 + "'",
+        "{ " * 6_000 + "<a " * 5_000,
+        "ls;" * 5_000 + "{ " + "<a " * 5_000,
+        "cd a && " * 3_000 + "ls",
+        "unknown " + "-" * 30_000,
+        "unknown " + "-a" * 10_000,
+        "sed '" + "s/a/b/;" * 3_000 + "' f",
+        "cat <<E" + "\n$X" * 6_000 + "\nE",
+    ],
+    ids=case_name,
+)
+def test_lines_of_many_thousand_characters_are_judged_too(line: str) -> None:
+    """Each of them once took minutes, or might: time has to grow with their length, not with its square."""
+    policy = Policy((Rule("deny", "work(curl:*)"), Rule("deny", "work(git push:*)")))
+    tool = ToolSpec("work", command="a")
+    assert judged(policy, tool, {"a": line}) in ("allow", "ask")
+    assert proposed_rules(ToolCall("1", "work", {"a": line}), tool)[-1] == "work"
+
+
 def test_which_arguments_are_paths_is_said_or_known_by_their_names() -> None:
     def tool(*names: str) -> ToolSpec:
         return ToolSpec("work", "", {"type": "object", "properties": {name: {} for name in names}})
@@ -348,6 +375,28 @@ def test_an_engine_of_ones_own_asks_about_more() -> None:
     assert not any(isinstance(decision, CallTool) for decision in refused.decisions)
     assert isinstance(decided(engine, {"amount": 5}).decisions[0], CallTool)
     assert not isinstance(decided(engine, {"amount": 500}, "update_tasks").decisions[0], AskApproval)
+
+
+@pytest.mark.parametrize(
+    ("given", "asks"),
+    [
+        (ApprovalGiven(EffectId("1.1.1"), always=True), False),
+        (ApprovalGiven(EffectId("1.1.1"), always=True, rule="pay(a)"), True),
+        (ApprovalGiven(EffectId("1.1.1")), True),
+    ],
+)
+def test_an_answer_from_now_on_ends_the_questions_of_an_engine_of_ones_own(given: ApprovalGiven, asks: bool) -> None:
+    """For the calls that it covers, and for no others."""
+    engine = Wary(AgentConfig(tools=(ToolSpec("pay"), ToolSpec("send"))))
+    asked = decided(engine, {"amount": 500, "to": "a"})
+    given = evolve(given, effect_id=asked.decisions[0].effect_id)
+    state = engine.step(asked.next_state, given).next_state
+    state = engine.step(state, ToolReturned(EffectId("1.1.2"), "paid")).next_state
+
+    for name, expected in (("pay", asks), ("send", True)):
+        call = ProposedCall(name, {"amount": 600, "to": "b"})
+        again = engine.step(state, ModelReplied(EffectId("1.2.0"), calls=(call,)))
+        assert isinstance(again.decisions[0], AskApproval) is expected
 
 
 def test_an_engine_of_ones_own_takes_no_question_away_and_is_not_asked_about_what_is_denied() -> None:

@@ -1,0 +1,157 @@
+"""Find the programs that a command may run because its words name them.
+
+No list of the programs that run others is complete. So every word of a command may meet a deny rule, unless the program
+is known to run nothing with any words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from cognition.policy._command import DEVICE, Mention, Words, reads_input, unversioned
+from cognition.policy._programs import DEVELOPER, LISTED, NOTES, QUIET, RUNNERS, SUBCOMMANDS, SYSTEM
+from cognition.policy._text_patterns import fold_text
+
+NAME = re.compile(r"[\w.+-]+")
+SIGNED = re.compile(r"[-+](?!-)[\w.+-]*")
+"""An option of letters, whose value may follow without a space."""
+LONG_NAME = re.compile(r"^--[a-z][\w-]*(?=[=:]|$)", re.ASCII | re.MULTILINE)
+EXPANSION = "\0"
+"""The place of an expansion in a word."""
+GLUED = re.compile(rf"[\w.+-]{EXPANSION}|{EXPANSION}[\w.+-]|{EXPANSION}{EXPANSION}")
+COMPOSING = re.compile(rf"[\\'\"$`*?\[{{(%]|{GLUED.pattern}")
+"""Characters that a shell or an interpreter needs to compose a name from parts."""
+QUOTING = re.compile(rf"[\\'\"$`]|\{{[^{{}}]*(?:,|\.\.)|{GLUED.pattern}")
+"""Those of them that a tool of developers may pass on to a shell. The others are globs and formats of its own."""
+OPEN = Mention(frozenset(), True)
+SIGN = re.compile(rf"[\\'\"$`*?\[{{(%|;&<{EXPANSION}]")
+"""All characters that matches of ``COMPOSING``, ``QUOTING``, ``GLOB_SIGN`` and ``CONNECTING`` contain one of."""
+GLOB_SIGN = re.compile(r"[*?[]")
+GLOB = re.compile(r"[\w.+*?\[\]^!-]+")
+PATH_GLOB = re.compile(r"[\w./*][\w./*-]*")
+ANY = re.compile(r"\?|\[[^]]*\]?")
+STARS = re.compile(r"\*+")
+CONNECTING = re.compile(r"[|;&<]")
+LONGEST_VALUE = 40
+"""The most characters of a value that follows letters without a space, and may be a name."""
+SUBCOMMAND = re.compile(r"[A-Za-z][\w:-]*", re.ASCII)
+
+
+def mention_of(program: str, words: Words, shapes: Sequence[str], *, fed: bool, computed: bool) -> Mention | None:
+    """Return the other programs that a program may run; None if it is known to run nothing.
+
+    Args:
+        program: its name, from ``program_of``.
+        words: the command.
+        shapes: its words that the shell would expand, with ``EXPANSION`` in place of each expansion.
+        fed: whether it reads the output of another command, or a file.
+        computed: whether an expansion may be any text, such as the output of another command.
+    """
+    path = words[0] or ""
+    if path and len(words) == 1 and not shapes and not fed:
+        return None
+    known = "/" not in path or path.startswith(SYSTEM)
+    if known and program in QUIET:
+        return None
+    unknown = words.count(None)
+    anything = computed and unknown > 0
+    if known:
+        if program in LISTED and LISTED[program].covers(words[1:]):
+            return None
+        name = program if program in DEVELOPER else unversioned(program)
+        if name in DEVELOPER:
+            texts = [*_by_developers(name, words), *shapes]
+            text = "\n".join(texts)
+            if "-" in text or "/" in text:
+                anything = anything or any(map(reads_input, texts)) or (fed and any(map(DEVICE.search, texts)))
+            return _names_in(text, QUOTING, anything, fed=fed)
+    texts = [word for word in words[1:] if word is not None]
+    text = "\n".join([*texts, *shapes])
+    return _names_in(text, COMPOSING, anything or fed or unknown > len(shapes), alone=True)
+
+
+def is_known(program: str, words: Words) -> bool:
+    """Return whether a program is one of the tables, found by its name alone or in a folder of the system."""
+    path = words[0] or ""
+    if "/" in path and not path.startswith(SYSTEM):
+        return False
+    return program in QUIET or program in LISTED or program in DEVELOPER or unversioned(program) in DEVELOPER
+
+
+def mention_of_value(text: str) -> Mention | None:
+    """Return the programs that a later command may run because of a variable's value."""
+    return _names_in(text, COMPOSING, False)
+
+
+def _by_developers(program: str, words: Words) -> list[str]:
+    """Return the words that may name a program. Subcommands and texts for people name none."""
+    first, end = 1, min(1 + SUBCOMMANDS.get(program, 0), len(words))
+    while first < end and SUBCOMMAND.fullmatch(words[first] or ""):
+        first += 1
+    notes = NOTES.get((program, words[1] or "")) if first > 1 else None
+    rest = words[first:] if notes is None else _without_notes(words[first:], notes)
+    return [word for word in rest if word is not None]
+
+
+def _without_notes(words: Words, notes: frozenset[str]) -> Iterator[str | None]:
+    """Yield words without those that are a text for people."""
+    following = False
+    for word in words:
+        if following:
+            following = False
+        elif not word or word[0] != "-":
+            yield word
+        elif word in notes:
+            yield word
+            following = True
+        elif word.partition("=")[0] not in notes:
+            yield word
+            following = word[1:].isalpha() and f"-{word[-1]}" in notes
+
+
+def _names_in(
+    text: str, composing: re.Pattern[str], anything: bool, *, fed: bool = False, alone: bool = False
+) -> Mention | None:
+    """Return the names in words.
+
+    Args:
+        text: the words, a line each.
+        composing: characters with which names are composed.
+        anything: whether any other name may be run as well.
+        fed: whether a program that they name would read code.
+        alone: whether such a program may run code without more.
+    """
+    if anything or not text:
+        return OPEN if anything else None
+    text = fold_text(text)
+    has_signs = SIGN.search(text) is not None
+    if has_signs and composing.search(text) is not None:
+        return OPEN
+    text = LONG_NAME.sub("", text) if "--" in text else text
+    globs = _globs_in(text) if has_signs and GLOB_SIGN.search(text) else ()
+    names = NAME.findall(text)
+    if (alone or (has_signs and CONNECTING.search(text))) and not RUNNERS.isdisjoint(names):
+        return OPEN
+    if "-" in text or "+" in text:
+        for found in [name for name in names if name[0] in "-+" and name[1:2] != "-"]:
+            names += [found[place:] for place in range(1, min(len(found), LONGEST_VALUE + 1))]
+    if fed and not RUNNERS.isdisjoint(names):
+        return OPEN
+    if ".exe" in text:
+        names = [name.removesuffix(".exe") for name in names]
+    return Mention(frozenset(names), False, globs) if names or globs else None
+
+
+def _globs_in(text: str) -> tuple[str, ...]:
+    """Return the patterns of names in these lines.
+
+    A star alone is one if its word is more than a path. Any name may follow the letters of an option.
+    """
+    found: dict[str, None] = {}
+    for word in filter(GLOB_SIGN.search, text.split("\n")):
+        is_path = PATH_GLOB.fullmatch(word.removeprefix("=")) is not None
+        for glob in ("**",) if SIGNED.match(word) else GLOB.findall(word):
+            if GLOB_SIGN.search(glob) and not (is_path and set(glob) == {"*"}):
+                found[STARS.sub("*", ANY.sub("*", glob))] = None
+    return tuple(found)

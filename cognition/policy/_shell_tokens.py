@@ -1,0 +1,45 @@
+"""The tokens of a command line, as regular expressions and sets of characters."""
+
+from __future__ import annotations
+
+import re
+
+PLAIN = re.compile(r"[\w@%+:,./=^-]+", re.ASCII)
+PLAIN_LINE = re.compile(r"[\w@%+:,./^-]++(?: [\w@%+:,./=^-]++)*+", re.ASCII)
+"""Words separated by single spaces, without characters special to a shell; most command lines are of this form."""
+SIMPLE_WORD = r"""(?:[\w@%+:,./=^-]++|'[^']++'|"[^"$`\\]++")"""
+SIMPLE_COMMAND = rf"{SIMPLE_WORD}(?: {SIMPLE_WORD})*+"
+SIMPLE_LIST = re.compile(rf"{SIMPLE_COMMAND}((?: *+(?:&&|\|\|?|;) *+{SIMPLE_COMMAND})*+)", re.ASCII)
+"""Commands of plain and quoted words, separated by single spaces, with separators between the commands.
+
+The group is what follows the first command.
+"""
+SIMPLE_COMMANDS = re.compile(rf"({SIMPLE_COMMAND}) *+(&&|\|\|?|;|)", re.ASCII)
+"""The commands of a ``SIMPLE_LIST``, each with the separator behind it."""
+SIMPLE_WORDS = re.compile(r"""([\w@%+:,./=^-]++)|'([^']++)'|"([^"]++)\"""", re.ASCII)
+"""The words of such a command, with a group for each kind."""
+PLAIN_WORDS = re.compile(r"([\w@%+:,./=^-]++(?=[ \t\n;&|()]|$)(?: [\w@%+:,./=^-]++(?=[ \t\n;&|()]|$))*+) *+", re.ASCII)
+QUOTED_WORD = re.compile(r"""(?:'[^']*+'|"[^"$`\\]*+")(?=[ \t\n;&|()]|$)""")
+"""A word in quotes without characters special to a shell."""
+BLANK = re.compile(r"(?:[ \t]|\\\n)+")
+COMMENT = re.compile(r"#[^\n]*")
+BETWEEN = re.compile(r"(?:&&|\|\||\|&|[;|\n]|&(?!>)) *+")
+REDIRECTION = re.compile(r"(?:&>>?|[0-9]*(?:<<<|<<|<>|<&|>&|>>|>\||<(?!\()|>(?!\()))")
+VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\d|\{(?:#?\w+|[@*#?!$-])\}|[@*#?!$-])", re.ASCII)
+LITERAL = re.compile(r"\{(?:\}(?=[ \t\n;]|$)|(?=[ \t\n]|$))|(?<![^ \t\n;&|()])\[(?=[ \t\n]|$)")
+"""Texts that a shell leaves unchanged: ``{}``, a brace that opens a group, and the command ``[``."""
+TEST = re.compile(
+    r"""\[\[(?:[ \t]+(?:-[defhLnrswxz]|[!=]=|=~?|!|&&|\|\||[\w@%+:,./~*?][\w@%+:,./~*?-]*|"?\$\w+"?"""
+    r"""|"[^"$`\\\n]*"|'[^'$`\[\n]*'))+[ \t]+\]\](?=[ \t\n;&|)]|$)""",
+    re.ASCII,
+)
+"""A test of files or texts. Tests of numbers and of variables' names are missing: they run code in their operands."""
+TEST_WORDS = re.compile(r"""[^ \t"']*(?:"[^"]*"|'[^']*'|[^ \t])""")
+PLAIN_IN_QUOTES = re.compile(r'[^"$`\\]+')
+NAME_OF_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+TAKEN = frozenset({"_", "OPTARG", "REPLY"})
+"""Variables that a shell sets to words of commands."""
+PRIVATE = re.compile(r"[a-z][a-z0-9]*")
+"""Names of variables that no program and no shell reads."""
+UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")
+"""White space and control characters that shells and readers may take for something else."""
