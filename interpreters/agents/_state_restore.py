@@ -201,13 +201,16 @@ def _effect_of(
     status: AwaitingHook | AwaitingApproval | AwaitingAnswer | Running | Retrying,
 ) -> Effect:
     call, setup, effect_id = slots[position].call, Setup(engine.config), status.effect_id
+    policy = engine.config.policy
     match status:
         case AwaitingApproval():
             tool = setup.tools.get(call.name)
-            judge = engine.config.policy.judge
             if tool is None:
                 raise ConfigError(f"state: {call.name!r} waits for an approval in it; {AS_IT_WAS}")
-            return AskApproval(effect_id, call, judge(call, tool, state.remembered, state.mode).reason)
+            reason = policy.judge(call, tool, state.remembered, state.mode).reason
+            return AskApproval(
+                effect_id, call, reason, policy.access_rules(call, setup.tools, state.remembered, state.mode)
+            )
         case AwaitingHook(result=result):
             if result is None:
                 return RunHook(effect_id, "before_tool", "", call)
@@ -224,7 +227,9 @@ def _effect_of(
                         return evolve(decision, effect_id=effect_id)
             if isinstance(status, AwaitingAnswer):
                 raise ConfigError(f"state: {call.name!r} waits for an answer in it; {AS_IT_WAS}")
-            return CallTool(effect_id, call)
+            if call.name not in setup.tools:
+                raise ConfigError(f"state: {call.name!r} runs in it; {AS_IT_WAS}")
+            return CallTool(effect_id, call, policy.access_rules(call, setup.tools, state.remembered, state.mode))
 
 
 def _describe_state(state: AgentState) -> str:

@@ -74,6 +74,8 @@ class AgentInfo:
     """The names of all offered tools, including those of features."""
     weakened: Mapping[str, tuple[Weakened, ...]]
     """For each tool, the parts of its schema that sampling can't enforce; calls are checked against them afterwards."""
+    confinement: tuple[str, ...] = ()
+    """What confines the tools that run commands, such as ``commands confined by bubblewrap``."""
 
 
 class BaseAgent:
@@ -227,7 +229,9 @@ class BaseAgent:
     def describe(self) -> AgentInfo:
         """Return the agent's session, model, tools and weakened schemas. Works after ``close()`` too."""
         tools = tuple(tool.name for tool in self.config.offered)
-        return AgentInfo(self.session, self.model.describe(), tools, self._weakened)
+        made = self._interpreter.program.tools.values()
+        confinement = tuple(dict.fromkeys(tool.confinement for tool in made if tool.confinement))
+        return AgentInfo(self.session, self.model.describe(), tools, self._weakened, confinement)
 
     @property
     def unfinished(self) -> bool:

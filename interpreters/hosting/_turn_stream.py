@@ -447,6 +447,7 @@ class TurnStream:
                 call_id=effect.call.id,
                 effect_id=effect.effect_id,
                 tool=effect.call.name,
+                access=effect.access,
                 report=lambda text: self._handle.send(say.ProgressReport(*job.place, text)),
                 begins=partial(job.try_begin, effect.effect_id),
                 keeper=self._handle.kept.undo_hook(spawning_effect(asked.owner, self._handle.key) or effect.effect_id),

@@ -468,6 +468,7 @@ class Interpreter(ABC):
             call_id=call.id,
             effect_id=effect.effect_id,
             tool=call.name,
+            access=effect.access,
             report=lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
             begins=partial(turn.try_begin, effect.effect_id),
             keeper=self.program.keeper,

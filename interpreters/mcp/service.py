@@ -199,14 +199,17 @@ class MCPService:
         if (tool := self.tools.get(name)) is None:
             return _result(f"there is no tool {name!r}", failed=True)
         number = next(self._numbers)
-        effect = CallTool(EffectId(f"{number}.1.1"), ToolCall(f"call-{number}-1-1", name, arguments))
-        verdict = self._policy.judge(effect.call, tool.spec, (), self._mode)
+        call = ToolCall(f"call-{number}-1-1", name, arguments)
+        verdict = self._policy.judge(call, tool.spec, (), self._mode)
         if verdict.action == "deny":
             return _result(f"this call is not permitted: {verdict.reason}", failed=True)
+        specs = {one: known.spec for one, known in self.tools.items()}
+        access = self._policy.access_rules(call, specs, (), self._mode)
+        effect = CallTool(EffectId(f"{number}.1.1"), call, access)
         if verdict.action == "ask":
             if self._approve is None:
                 return _result(f"{NOBODY} ({verdict.reason})", failed=True)
-            question = AskApproval(effect.effect_id, effect.call, verdict.reason)
+            question = AskApproval(effect.effect_id, call, verdict.reason, access)
             ask = partial(answer_at_once, self._approve, question, tool, self._deps, self._session)
             if not await run_in_thread(ask):
                 return _result("the user refused this call", failed=True)
@@ -220,6 +223,7 @@ class MCPService:
             call_id=effect.call.id,
             effect_id=effect.effect_id,
             tool=effect.call.name,
+            access=effect.access,
             report=progress.report,
         )
         try:

@@ -28,7 +28,7 @@ from cognition.steps.phases import Acting
 from interpreters.loop.driver import follower
 from interpreters.recording.journal import JournalError, JournalReader
 from interpreters.recording.recorder import Where
-from interpreters.recording.replay import engine_of
+from interpreters.recording.replay import EngineGiven, logic_of
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, ToolError, tool
 
@@ -78,6 +78,31 @@ def output_tool(journal: Where) -> Tool[..., Any]:
     return read_output
 
 
+def read_result(journal: Where, call: str, engine: EngineGiven = None) -> str:
+    """Return the whole result of a call, also if the model read a shortened one.
+
+    Args:
+        journal: the recording: a file, or a ``Recorder``.
+        call: the id of the call, such as ``call-1-2-1``; of equal ids the newest counts.
+        engine: see ``replay``; necessary only for the result of a worker, if the program has an engine of its own.
+
+    Raises:
+        JournalError: the recording can't be read, or is damaged.
+        CogstepError: the id is unknown, or the call has not ended.
+    """
+    with JournalReader(journal) as reader:
+        found = _results_of(reader, call)
+    if found:
+        return found[-1]
+    with JournalReader(journal) as reader:  # a worker's result, or a text of the engine
+        whole, history = _follow(reader, engine)
+    results = {message.call_id: message.content for message in history} | whole
+    if call in results:
+        return results[call]
+    there = f"those of this session: {', '.join(results)}" if results else "this session has none"
+    raise CogstepError(f"{reader.path}: there is no result of a call {call!r}; {there}")
+
+
 def _results_of(reader: JournalReader, call_id: str) -> list[str]:
     """Return the result of the call with this id, shortened or not; after retries, only the newest."""
     effects: set[str] = set()
@@ -96,17 +121,26 @@ def _results_of(reader: JournalReader, call_id: str) -> list[str]:
 
 
 def _find_shortened(reader: JournalReader) -> list[str]:
-    """Return the results that history does not contain completely, in the order of their arrival.
+    """Return the results that history does not contain completely, in the order of their arrival."""
+    texts, history = _follow(reader, None)
+    cut = {message.call_id for message in history if message.left_out}
+    return [text for call_id, text in texts.items() if call_id in cut]
+
+
+def _follow(reader: JournalReader, engine: EngineGiven) -> tuple[dict[str, str], list[ToolMessage]]:
+    """Return the whole results by call id, in the order of their arrival, and the results that history contains.
 
     History follows from the inputs, so they are replayed. A program's own engine can't be recreated from a journal; the
     usual one then takes its place.
     """
     header = reader.header
     try:
-        engine = engine_of(header)
+        logic = logic_of(header, engine)
     except CogstepError:
-        engine = LLMEngine(header.config or AgentConfig())
-    driver = follower(engine, header.start)
+        if engine is not None:
+            raise
+        logic = LLMEngine(header.config or AgentConfig())
+    driver = follower(logic, header.start)
     texts: dict[str, str] = {}
     for record in reader:
         event, phase = record.input, driver.state.phase
@@ -117,8 +151,7 @@ def _find_shortened(reader: JournalReader) -> list[str]:
                     texts[slot.call.id] = _text(event)
         driver.restore(event)
     driver.restore(CancelAsked())  # now history has the results of the calls that are running
-    cut = {message.call_id for message in driver.state.history if isinstance(message, ToolMessage) and message.left_out}
-    return [text for call_id, text in texts.items() if call_id in cut]
+    return texts, [message for message in driver.state.history if isinstance(message, ToolMessage)]
 
 
 def _text(event: ToolReturned | ToolFailed | WorkerFinished) -> str:

@@ -16,7 +16,7 @@ from queue import Empty, SimpleQueue
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cognition import AskApproval, CallTool, ConfigError, Policy, ToolCall, ToolFailed, ToolReturned
 from cognition.base.display import LONGEST_LINE, shown_name
@@ -148,6 +148,9 @@ def rehearse(
                     refused += 1
                 else:
                     calls += 1
+                    if reason and tool is not None:  # the rules of the recording are somebody else's
+                        specs = {name: one.spec for name, one in ours.items()}
+                        effect = evolve(effect, access=policy.access_rules(effect.call, specs))
                     live = _result(_run(ours, redactor.reveal(effect), reader.header.session, deps))
                     status, content = redactor.reveal(_result(event))
                     if status != live[0] or not looks_like(content, live[1]):
@@ -192,7 +195,7 @@ def _run(tools: dict[str, Tool[..., Any]], effect: CallTool, session: str, deps:
     tool = tools.get(call.name)
     if tool is None:
         return ToolFailed(effect.effect_id, f"this program has no tool {call.name!r}")
-    context = ToolContext(deps, session=session, call_id=call.id, tool=call.name)
+    context = ToolContext(deps, session=session, call_id=call.id, tool=call.name, access=effect.access)
     if tool.timeout is None:
         return run_tool(tool, effect, context)
     answer: SimpleQueue[ToolReturned | ToolFailed] = SimpleQueue()

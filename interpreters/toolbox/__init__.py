@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from interpreters.toolbox._arithmetic import evaluate
 from interpreters.toolbox._search_tools import search_tools as search_tools
 from interpreters.toolbox.root_directory import RootDirectory
+from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, tool
 
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ def standard_tools(
         return now().strftime("%Y-%m-%d %H:%M:%S")
 
     @tool(name="Read", read_only=True, idempotent=True)
-    def read(path: str) -> str:
+    def read(path: str, context: ToolContext[Any]) -> str:
         """Read a text file."""
-        return files.read(path)
+        return files.read(path, context)
 
     return (calculate, current_time, read, *search_tools(root, brief=True))
 

@@ -61,7 +61,7 @@ def _read_tool(desk: EditSession) -> Tool[..., Any]:
         column: Annotated[int, "character of the first line to begin at, for a line too long to show"] = 1,
     ) -> str:
         """Read a text file: its lines, each after its number and a tab."""
-        file = desk.file(path)
+        file = desk.file(path, desk.access(context))
         text = file.text
         shown = number_lines(path, Lines(text.shown), offset, limit, column)
         desk.remember(context, file.parts, file.content)
@@ -192,7 +192,7 @@ def _write_tool(desk: EditSession) -> Tool[..., Any]:
 
 def _write(desk: EditSession, path: str, content: str, context: ToolContext[Any]) -> ChangedFile:
     check_writable(content)
-    file = desk.file_to_make(path)
+    file = desk.target(path, desk.access(context))
     made = ChangedFile(file, *_encode_content(file, content))
     if file.content not in (None, made.content):
         desk.check_read(context, file)
@@ -265,7 +265,7 @@ def _edit(
     desk: EditSession, path: str, changes: Sequence[Change], context: ToolContext[Any]
 ) -> tuple[ChangedFile, list[int]]:
     """Return the change, and the numbers of the changed lines."""
-    file = desk.file(path, changing=True)
+    file = desk.file(path, desk.access(context), changing=True)
     if file.content is None:
         raise MissingError(f"no such file: {path}; make it with Write")
     text = file.text

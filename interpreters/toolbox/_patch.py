@@ -12,6 +12,7 @@ from cognition.base.display import shown_name
 from interpreters.toolbox._diff_display import DisplayedChange, count_changes, diff_of
 from interpreters.toolbox._diffs import FileDiff, Hunk, HunkLine, read_diff
 from interpreters.toolbox._edits import name_lines
+from interpreters.toolbox._file_access import FileAccess
 from interpreters.toolbox._texts import Line, Lines, Text, check_writable, format_lines, lines_of, read_text, usual_end
 from interpreters.toolbox.edit_session import EditSession, File, Parts, fingerprint
 from interpreters.toolbox.file_transaction import FileStep
@@ -104,19 +105,20 @@ def _work_out_all(
         ToolError: it can't be applied, or changes nothing.
     """
     check_writable(patch)
-    work = [_work_out(desk, diff, context) for diff in read_diff(patch)]
-    steps, files = _steps(desk, work)
+    access = desk.access(context)
+    work = [_work_out(desk, diff, access, context) for diff in read_diff(patch)]
+    steps, files = _steps(desk, work, access)
     if not steps:
         raise ToolError("the diff would change nothing")
     return work, steps, files
 
 
-def _work_out(desk: EditSession, diff: FileDiff, context: ToolContext[Any]) -> PatchedFile:
+def _work_out(desk: EditSession, diff: FileDiff, access: FileAccess, context: ToolContext[Any]) -> PatchedFile:
     try:
         if diff.old is None:
             new = apply_hunks(Text("", ""), diff.hunks).kept
             return PatchedFile(diff, None, new.encode(), f": {format_lines(len(Lines(new)))}")
-        file = desk.file(diff.old, changing=True)
+        file = desk.file(diff.old, access, changing=True)
         if file.content is None:
             raise MissingError(f"no such file; to make it, write '--- /dev/null' and '+++ b/{diff.old}'")
         desk.check_read(context, file, needed=False)
@@ -143,7 +145,7 @@ def _describe_offsets(offsets: tuple[int | None, ...]) -> str:
     )
 
 
-def _steps(desk: EditSession, work: list[PatchedFile]) -> tuple[list[FileStep], list[File]]:
+def _steps(desk: EditSession, work: list[PatchedFile], access: FileAccess) -> tuple[list[FileStep], list[File]]:
     """Combine the diffs into one final step per file: a diff may create a file again that another diff removes.
 
     Raises:
@@ -163,7 +165,7 @@ def _steps(desk: EditSession, work: list[PatchedFile]) -> tuple[list[FileStep], 
         if one.file is not None and one.diff.old == one.diff.new:
             parts = one.file.parts
         else:
-            target = desk.file_to_make(one.diff.new)
+            target = desk.target(one.diff.new, access)
             parts = target.parts
             if target.content is not None and parts not in gone:
                 raise ToolError(f"{one.diff.new} is there already; to change it, write its name behind '---' too")

@@ -5,8 +5,11 @@ opened in the previous one by descriptor, without following links. A link is rea
 path, resolved against the root like the rest. Everything reached this way is inside the root at that moment, and
 operations by descriptor stay in their folder.
 
-    with wall.at("src/new.py") as place:    # every link on the way resolved; the file need not be there
+    access = wall.access(context.access)    # policy's rules for the files that the call reaches
+    with wall.at("src/new.py", access) as place:    # every link on the way resolved; the file need not be there
         place.open(os.O_WRONLY | os.O_CREAT)
+
+Rules are compared with the place that was reached this way, so a link that is swapped can't get round them.
 
 Needs POSIX ``openat`` (Linux, macOS, the BSDs). On other systems ``PathSandbox`` raises.
 """
@@ -22,7 +25,8 @@ from pathlib import Path
 
 from attrs import frozen
 
-from cognition import ConfigError
+from cognition import AccessRules, ConfigError
+from interpreters.toolbox._file_access import UNLIMITED, FileAccess, RefusedError
 from interpreters.toolbox.line_search import DIRECTORY, open_directory
 
 LINKS = 40
@@ -91,16 +95,21 @@ class PathSandbox:
         self._names = (str(self.root), os.path.abspath(root))
         """Prefixes of absolute paths into it."""
 
+    def access(self, rules: AccessRules) -> FileAccess:
+        """Return the rules of a call for the files of this directory. Make it once for each call."""
+        return FileAccess(rules, self._names) if rules.paths or rules.only else UNLIMITED
+
     @contextmanager
-    def at(self, path: str) -> Iterator[SandboxedPath]:
+    def at(self, path: str, access: FileAccess) -> Iterator[SandboxedPath]:
         """Open the place of a path, relative to the root or absolute. All names except the last must exist.
 
         Raises:
+            RefusedError: policy forbids it, or a link on the way to it.
             OutsideError: it leads out.
             OSError: it can't be followed: a folder is missing or not permitted, or the links form a circle.
             ValueError: it is not a valid path.
         """
-        with closing(_Walk(self)) as walk:
+        with closing(_Walk(self, access)) as walk:
             yield walk.to(path)
 
     def parts_of(self, absolute: str) -> list[str] | None:
@@ -118,20 +127,47 @@ class PathSandbox:
 class _Walk:
     """The way to one place: the open folders, each in the previous one."""
 
-    def __init__(self, wall: PathSandbox) -> None:
+    def __init__(self, wall: PathSandbox, access: FileAccess) -> None:
         self._wall = wall
+        self._access = access
         self._open: list[int] = []
+        self._name = ""
+        """The name that was followed last."""
         self._parts: list[str] = []
         self._todo: list[str] = []
 
     def to(self, path: str) -> SandboxedPath:
         self._open.append(open_directory(str(self._wall.root)))
         self._go(path, ())
+        try:
+            place = self._follow(path)
+        except OSError:
+            self._check_ahead()
+            raise
+        self._access.check(place.parts)
+        return place
+
+    def _check_ahead(self) -> None:
+        """Check the path from the present name to the end, as if all of it were folders.
+
+        What is missing, or is a link, gets the same answer as a folder where policy forbids everything.
+        """
+        names = list(self._parts)
+        for name in (self._name, *reversed(self._todo)):
+            if name != "..":
+                names.append(name)
+            elif names:
+                self._access.check_on_the_way(names)
+                names.pop()
+        self._access.check(names)
+
+    def _follow(self, path: str) -> SandboxedPath:
         left = LINKS
         while self._todo:
-            name = self._todo.pop()
+            self._name = name = self._todo.pop()
             if name == "..":
                 if self._parts:
+                    self._access.check_on_the_way(self._parts)
                     self._back(len(self._parts) - 1)
                 else:
                     self._go("/".join([str(self._wall.root.parent), *reversed(self._todo)]), ())
@@ -151,6 +187,11 @@ class _Walk:
                 except SwappedError:  # it was a folder a moment ago
                     self._todo.append(name)
             elif stat.S_ISLNK(about.st_mode):
+                try:
+                    self._access.check_on_the_way([*self._parts, name])
+                except RefusedError:
+                    self._check_ahead()
+                    raise
                 try:
                     target = os.readlink(name, dir_fd=directory)
                 except OSError as error:

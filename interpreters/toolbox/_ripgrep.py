@@ -14,7 +14,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, AnyStr, Literal
@@ -134,7 +134,9 @@ def program() -> str | None:
     return shutil.which("rg", path=os.pathsep.join(folders)) if folders else None
 
 
-def candidates(root: str, folder: str, query: Query, context: ToolContext[Any]) -> list[str] | None:
+def candidates(
+    root: str, folder: str, query: Query, context: ToolContext[Any], excluded: Iterable[str] = ()
+) -> list[str] | None:
     """Return the files in a folder that may match, as unordered paths below the root. None if ripgrep can't run the
     search or exceeds the time limit.
 
@@ -143,6 +145,7 @@ def candidates(root: str, folder: str, query: Query, context: ToolContext[Any]) 
         folder: folder below the root, without links; empty for the whole root.
         query: the search.
         context: of the call, which may be cancelled.
+        excluded: glob patterns of files that ripgrep must not open, in any case of letters.
     """
     rg, text, ignore_case = program(), query.text, query.ignore_case
     if rg is None or "\ufffd" in query.pattern or (ignore_case and not query.pattern.isascii()):
@@ -154,6 +157,7 @@ def candidates(root: str, folder: str, query: Query, context: ToolContext[Any]) 
     command += ["--no-ignore-global", "--no-ignore-parent", "--no-ignore-dot", "--no-require-git", "--no-follow"]
     command += ["--no-mmap", "--color=never", "--glob=!.git", "--ignore-case" if ignore_case else "--case-sensitive"]
     command += ["--hidden"] * query.asked.hidden + ["--no-ignore"] * query.asked.ignored
+    command += [f"--iglob=!{one}" for one in excluded]
     command += ["--fixed-strings"] * (text is not None) + [f"--regexp={expression}", "--", f"./{folder}"]
     try:
         process = subprocess.Popen(
@@ -220,7 +224,7 @@ class SearchFilter:
         self._root, self._walk = str(files.root), walk
         self._globs = [] if glob is None else [files.parts(one) for one in expand_braces(glob)]
         self._named = [parts[0] for parts in self._globs if len(parts) == 1]
-        self._pathed = [Walk(files, parts, walk.context) for parts in self._globs if len(parts) > 1]
+        self._pathed = [Walk(files, parts, walk.context, access=walk.access) for parts in self._globs if len(parts) > 1]
         self._folders: dict[str, Reached | None] = {}
         """By path. None: the folder is skipped."""
 
@@ -232,6 +236,13 @@ class SearchFilter:
         is_named = any(fnmatchcase(names[-1], one) for one in self._named)
         return is_named or any(one.leads_to(names) for one in self._pathed)
 
+    def notes(self, parts: Sequence[str]) -> list[str]:
+        """Return a line about the files that policy leaves out. ``parts`` is the pattern of the files."""
+        access = self._walk.access
+        if self._globs and not any(access.notes(one if len(one) > 1 else ("**", *one)) for one in self._globs):
+            return []
+        return access.notes(parts)
+
     def of(self, paths: Iterable[str]) -> Iterator[str]:
         """Yield the paths that a walk would reach. The paths must not contain links."""
         try:
@@ -241,7 +252,7 @@ class SearchFilter:
         with closing(root):
             for path in paths:
                 *folders, name = path.split("/")
-                if not self.fits(path):
+                if not self.fits(path) or not self._walk.access.allows(path):
                     continue
                 reached = self._reach(root, folders)
                 if reached is not None and self._is_reached(path, name, reached):

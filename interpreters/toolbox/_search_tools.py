@@ -161,7 +161,7 @@ def grep_files(files: RootDirectory, query: Query, context: ToolContext[Any]) ->
         return find_match(line)
 
     with nullcontext() if query.text is not None or is_tame(pattern) else _child() as child:
-        found, notes = _paths(files, query, context)
+        found, notes, left_out = _paths(files, query, context)
         root, paths = str(files.root), _while_wanted(found, context)
         if child is not None:
             items: Iterable[Any] = _ask_child(child, root, list(paths), query, context)
@@ -175,7 +175,7 @@ def grep_files(files: RootDirectory, query: Query, context: ToolContext[Any]) ->
         else:
             lines.append(_line(item, query.mode))
     nothing = "No lines match." if query.mode == "content" else "No files match."
-    return "\n".join([*(lines or [nothing]), *notes])
+    return "\n".join([*(lines or [nothing]), *notes, *left_out])
 
 
 def is_tame(pattern: str) -> bool:
@@ -211,21 +211,22 @@ def _line(item: list[Any], mode: Mode) -> str:
     return f"{path}:{item[1]}: {text}" if len(item) == 3 else f"{path}-{item[1]}- {text}"
 
 
-def _paths(files: RootDirectory, query: Query, context: ToolContext[Any]) -> tuple[Iterable[str], list[str]]:
-    """Return the files to search, in order and without links, and notes on omitted parts. The notes are complete at the
-    end.
+def _paths(files: RootDirectory, query: Query, context: ToolContext[Any]) -> tuple[Iterable[str], list[str], list[str]]:
+    """Return the files to search, in order and without links; notes on omitted parts, complete at the end; and notes on
+    the files that policy forbids.
     """
+    access = files.access(context)
     path = query.path
     explicit, folder = 0, ""
     if not path or path in (".", "./"):
         parts: tuple[str, ...] = ("**", "*")
     else:
         try:
-            with files.at(path) as place:
+            with files.at(path, access) as place:
                 if stat.S_ISREG(place.mode):
-                    return ["/".join(place.parts)], []
+                    return ["/".join(place.parts)], [], []
                 if not stat.S_ISDIR(place.mode):
-                    return [], []
+                    return [], [], []
                 explicit = len(place.parts)
                 parts = (*map(escape, place.parts), "**", "*")
                 folder = "/".join(place.parts)
@@ -235,12 +236,13 @@ def _paths(files: RootDirectory, query: Query, context: ToolContext[Any]) -> tup
             parts = files.parts(path)
             explicit = count_plain(parts)
             folder = "/".join(parts[:explicit])
-    walk = Walk(files, parts, context, query.asked, explicit=explicit)
+    walk = Walk(files, parts, context, query.asked, explicit=explicit, access=access)
     chosen = SearchFilter(files, walk, query.glob)
-    found = candidates(str(files.root), folder, query, context)
+    left_out = chosen.notes(parts)
+    found = candidates(str(files.root), folder, query, context, access.globs())
     if found is not None:
-        return chosen.of(sorted(found, key=lambda name: name.split("/"))), []
-    return (name for name, real in walk.find() if name == real and chosen.fits(name)), walk.notes
+        return chosen.of(sorted(found, key=lambda name: name.split("/"))), [], left_out
+    return (name for name, real in walk.find() if name == real and chosen.fits(name)), walk.notes, left_out
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from typing import Any
 
 from attrs import frozen
 
+from interpreters.toolbox._file_access import UNLIMITED, FileAccess
 from interpreters.toolbox._path_sandbox import TRIES, PathSandbox, SandboxedPath, SwappedError
 from interpreters.toolbox._texts import NoTextError, Text, read_text
 from interpreters.toolbox.file_transaction import OURS, ChangedError, FileState, FileStep, FileTransaction, digest_of
@@ -107,20 +108,25 @@ class EditSession:
         with suppress(OSError):  # a directory that can't be written has nothing left half done
             self.changes.settle()
 
-    def file(self, path: str, *, changing: bool = False) -> File:
+    def access(self, context: Context) -> FileAccess:
+        """Return policy's rules for the files that a call reaches."""
+        return self.wall.access(context.access)
+
+    def file(self, path: str, access: FileAccess, *, changing: bool = False) -> File:
         """Return the existing file at a path. One to change may be missing, but its path must not lead through links.
 
         Raises:
+            RefusedError: policy forbids it.
             ToolError: it does not exist, or can't be read or changed; the message has the reason.
         """
         for _ in range(TRIES):
-            with report_errors(path), suppress(SwappedError), self.wall.at(path) as place:
+            with report_errors(path), suppress(SwappedError), self.wall.at(path, access) as place:
                 if changing:
                     self._check_own_name(path, place)
                 if place.about is None:
                     if changing:
                         return File(path, place.parts, None, None)
-                    raise MissingError(f"no such file: {path}{suggest_path(path, place)}")
+                    raise MissingError(f"no such file: {path}{suggest_path(path, place, access)}")
                 return self._content(path, place, changing)
         raise ToolError(f"it is being changed all the time: {path}")
 
@@ -153,21 +159,28 @@ class EditSession:
                 raise ToolError(f"names with {OURS} are used while files are changed; choose another: {path}")
 
     def file_to_make(self, path: str) -> File:
+        """Return the file at a path as ``target`` does, for ``undo`` and for saving old content. No rules apply."""
+        return self.target(path, UNLIMITED)
+
+    def target(self, path: str, access: FileAccess) -> File:
         """Return the file at a path. The file and its folders may be missing.
 
         Raises:
+            RefusedError: policy forbids it.
             ToolError: it can't be changed or created; the message has the reason.
         """
         try:
-            return self.file(path, changing=True)
+            return self.file(path, access, changing=True)
         except MissingError:
             named = self.wall.parts_of(os.path.join(self.wall.root, path))
             if named is None or ".." in path.split("/") or "\0" in path:
                 raise
         for depth in range(len(named) - 1, -1, -1):  # the root itself is always there
-            with suppress(MissingError), report_errors(path), self.wall.at("/".join(named[:depth])) as place:
+            before = "/".join(named[:depth])
+            with suppress(MissingError), report_errors(path), self.wall.at(before, UNLIMITED) as place:
                 if place.about is None:
                     continue
+                access.check([*place.parts, *named[depth:]])
                 if not stat.S_ISDIR(place.mode):
                     real = format_path("/".join(place.parts))
                     raise ToolError(f"{real} is no directory, so nothing can be made in it")

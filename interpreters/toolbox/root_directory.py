@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 from attrs import define, field, frozen
 
 from cognition.base.display import shown_json, shown_name
+from interpreters.toolbox._file_access import UNLIMITED, FileAccess
 from interpreters.toolbox._gitignore import Level, enter_folder
 from interpreters.toolbox._path_sandbox import TRIES, OutsideError, PathSandbox, SandboxedPath, SwappedError
 from interpreters.tools.context import ToolContext
@@ -33,6 +34,8 @@ VISITED = 50_000
 """Files and directories that one search looks at."""
 LEFT_OUT = frozenset({".git"})
 """Names that every search skips: directories, and files in their place (as in a git worktree)."""
+CLOSE = 20
+"""Names that are tried for a hint, until policy allows one."""
 DEEPEST = 200
 """Nesting depth of directories that a search enters. It holds each of them open."""
 
@@ -66,27 +69,33 @@ class RootDirectory:
         self.wall: PathSandbox = PathSandbox(root)
         self.root: Path = self.wall.root
 
+    def access(self, context: ToolContext[Any]) -> FileAccess:
+        """Return policy's rules for the files that a call reaches."""
+        return self.wall.access(context.access)
+
     @contextmanager
-    def at(self, path: str) -> Iterator[SandboxedPath]:
+    def at(self, path: str, access: FileAccess) -> Iterator[SandboxedPath]:
         """Open the existing place of a path for the duration of the block.
 
         Raises:
+            RefusedError: policy forbids it.
             ToolError: it is outside of the directory, or can't be followed.
             MissingError: it does not exist.
         """
-        with report_errors(path), self.wall.at(path) as place:
+        with report_errors(path), self.wall.at(path, access) as place:
             if place.about is None:
-                raise MissingError(f"no such file: {path}{suggest_path(path, place)}")
+                raise MissingError(f"no such file: {path}{suggest_path(path, place, access)}")
             yield place
 
-    def read(self, path: str) -> str:
+    def read(self, path: str, context: ToolContext[Any]) -> str:
         """Return the text of a file, cut after ``READ_LIMIT`` bytes with a note about the cut.
 
         Raises:
             ToolError: it does not exist, is not a text, or can't be read; the message has the reason.
         """
+        access = self.access(context)
         for _ in range(TRIES):
-            with self.at(path) as place, suppress(SwappedError), open_regular(path, place) as file:
+            with self.at(path, access) as place, suppress(SwappedError), open_regular(path, place) as file:
                 content, size = file.read(READ_LIMIT), os.fstat(file.fileno()).st_size
                 break
         else:
@@ -117,14 +126,15 @@ class RootDirectory:
             ToolError: the pattern is invalid, or leads out of the directory.
         """
         parts = self.parts(pattern)
-        walk = Walk(self, parts, context, asked, explicit=count_plain(parts))
+        access = self.access(context)
+        walk = Walk(self, parts, context, asked, explicit=count_plain(parts), access=access)
         found = sorted(path for path, _ in walk.find())
         end = (offset or 0) + LISTED
         lines = list(map(format_path, found[offset or 0 : end]))
         if len(found) > end:
             how = "narrow the pattern" if offset is None else f"narrow the pattern, or go on with offset={end}"
             lines.append(f"[{len(found) - end} more files match; {how}]")
-        return "\n".join([*(lines or ["No files match."]), *walk.notes])
+        return "\n".join([*(lines or ["No files match."]), *walk.notes, *access.notes(parts)])
 
     def parts(self, pattern: str) -> tuple[str, ...]:
         """Split a glob pattern at its slashes, relative to the root.
@@ -158,7 +168,8 @@ class Walk:
 
     Attributes:
         explicit: number of leading parts that are plain names and always included.
-        notes: omitted parts, one line each; complete after the iteration.
+        access: policy's rules, for the files of this call.
+        notes: omitted parts, one line each; complete after the iteration. Those by policy are not among them.
     """
 
     _workspace: RootDirectory
@@ -166,12 +177,15 @@ class Walk:
     context: ToolContext[Any]
     asked: SearchScope = EVERYTHING
     explicit: int = field(default=0, kw_only=True)
+    access: FileAccess = field(kw_only=True)
     notes: list[str] = field(factory=list, init=False)
     _left: int = field(factory=lambda: VISITED, init=False)
 
     def find(self) -> Iterator[tuple[str, str]]:
-        """Yield each file's path and its path without links. They differ if the last name is a link."""
-        with self._workspace.at(".") as root:
+        """Yield each file's path and its path without links. They differ if the last name is a link. Policy allows
+        both.
+        """
+        with self._workspace.at(".", UNLIMITED) as root:
             yield from self._directory(root.open(SCANNED), "", self.beginning, None)
 
     def _directory(
@@ -201,7 +215,8 @@ class Walk:
                 if not explicit and self.is_left_out(path, entry.name, is_folder, level, places):
                     continue
                 if is_folder:
-                    yield from self._inner(directory, entry.name, path, reached, level)
+                    if not self.access.skips(path):
+                        yield from self._inner(directory, entry.name, path, reached, level)
                 elif self.is_end(reached) and (real := self._file_inside(entry, path)) is not None:
                     yield path, real
         except OSError:  # not permitted, or gone in between
@@ -231,13 +246,15 @@ class Walk:
         yield from self._directory(inner, f"{path}/", reached, level)
 
     def _file_inside(self, entry: os.DirEntry[str], path: str) -> str | None:
-        """Return a regular file's path without links. None for anything else, and for links that are broken or lead
-        out.
+        """Return a regular file's path without links. None for anything else, for files that policy forbids, and for
+        links that are broken or lead out.
         """
+        if self.access.is_limited and not self.access.allows(path):
+            return None
         try:
             if not entry.is_symlink():
                 return path if entry.is_file(follow_symlinks=False) else None
-            with self._workspace.at(path) as place:
+            with self._workspace.at(path, self.access) as place:
                 return "/".join(place.parts) if stat.S_ISREG(place.mode) else None
         except (OSError, ToolError):
             return None
@@ -318,12 +335,13 @@ def format_path(path: str) -> str:
     return shown_json(json.dumps(path, ensure_ascii=False))
 
 
-def suggest_path(path: str, place: SandboxedPath) -> str:
-    """Return a hint with the closest existing name for a missing path."""
+def suggest_path(path: str, place: SandboxedPath, access: FileAccess) -> str:
+    """Return a hint with the closest existing name for a missing path. It names no file that policy forbids."""
     try:
         with closing(os.open(".", SCANNED | os.O_CLOEXEC, dir_fd=place.directory)) as folder:
             names = sorted(entry.name for entry in islice(os.scandir(folder), 10_000))
     except OSError:
         return ""
-    close = get_close_matches(place.name, names, n=1, cutoff=0.6)
+    close = get_close_matches(place.name, names, n=CLOSE if access.is_limited else 1, cutoff=0.6)
+    close = [name for name in close if access.allows("/".join([*place.parts[:-1], name]))]
     return f"; did you mean {format_path(os.path.join(os.path.dirname(path), close[0]))}?" if close else ""

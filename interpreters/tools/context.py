@@ -11,6 +11,7 @@ from typing import Final, Generic, TypeVar
 
 from attrs import define, field
 
+from cognition import NO_RULES, AccessRules
 from cognition.base.display import shown_name
 from cognition.values.content import LARGEST_IMAGES, Image, format_size
 from interpreters.tools.undo_hook import UndoHook
@@ -62,6 +63,10 @@ class ToolContext(Generic[Deps]):
     tool: str = field(default="", kw_only=True)
     _report: Callable[[str], object] | None = field(default=None, kw_only=True)
     _begins: Callable[[], bool] | None = field(default=None, kw_only=True)
+    access: AccessRules = field(default=NO_RULES, kw_only=True)
+    """Policy's rules for the files that the tool reaches without being given their names, by a link or in a search. A
+    tool that opens files compares them with the files' real paths (``PathAccess``).
+    """
     keeper: UndoHook | None = field(default=None, kw_only=True)
     """Saves the undo data of file changes, for ``keeping``. None without a recording."""
     effect_id: str = field(default="", kw_only=True)

@@ -82,6 +82,7 @@ class ToolOptions(TypedDict, total=False):
     kind: ToolClass | None
     paths: tuple[str, ...]
     command: str
+    asks_with: tuple[str, ...]
     parallel: bool | None
     timeout: float | None
     retries: tuple[float, ...] | bool
@@ -95,7 +96,10 @@ class Tool(Generic[P, R]):
     Attributes:
         spec: name, description, schema and flags.
         function: the undecorated function.
+        confinement: what confines the calls, for the user, such as ``commands confined by bubblewrap``; else empty.
     """
+
+    confinement: str = ""
 
     @checked_call
     def __init__(
@@ -211,6 +215,20 @@ class Tool(Generic[P, R]):
         if shown is None:
             return None
         return make_preview(lambda: shown.call(self._structured(arguments), context), self.spec.name)
+
+    def failure(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
+        """Return the error with which a call would fail, as far as its arguments and ``preview`` show; else empty."""
+        shown = self._previewing
+        try:
+            given = self._structured(arguments)
+            if shown is not None:
+                shown.call(given, context)
+        except ToolError as error:
+            return "" if may_pass(error) else _error_text(error)
+        except BaseException as error:  # of a preview, which says nothing about the call then
+            if not is_fault(error):
+                raise
+        return ""
 
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """Check and convert the arguments, call the function, and return its result as text.
@@ -393,8 +411,8 @@ def tool(
         options: keyword options:
 
             - ``name`` replaces the function's name, ``description`` its docstring.
-            - ``read_only``, ``idempotent``, ``approval``, ``kind``, ``paths``, ``command``, ``parallel``, ``timeout``,
-              ``retries`` (True means ``RETRY_PLAN``) and ``output_limit``: as in ``ToolSpec``.
+            - ``read_only``, ``idempotent``, ``approval``, ``kind``, ``paths``, ``command``, ``asks_with``,
+              ``parallel``, ``timeout``, ``retries`` (True: ``RETRY_PLAN``) and ``output_limit``: as in ``ToolSpec``.
             - ``preview``: a function that takes some of the same arguments and returns the effect of a call for the
               approving user, as a text, lines or a ``Preview``.
 
@@ -472,13 +490,17 @@ def _make_failure(effect: CallTool, error: BaseException) -> ToolFailed:
     LOG.log(level, "the tool %s failed", effect.call.name, exc_info=error)
     match error:
         case ToolRetry():
-            return ToolFailed(effect.effect_id, f"{message_of(error, error)}\nTry again.")
+            return ToolFailed(effect.effect_id, _error_text(error))
         case ToolError():
-            return ToolFailed(effect.effect_id, message_of(error, error), transient=may_pass(error))
+            return ToolFailed(effect.effect_id, _error_text(error), transient=may_pass(error))
         case ToolCancelled() | asyncio.CancelledError():
             return ToolFailed(effect.effect_id, LEFT)
         case _:
             return ToolFailed(effect.effect_id, describe(error), transient=may_pass(error))
+
+
+def _error_text(error: ToolError) -> str:
+    return f"{message_of(error, error)}\nTry again." if isinstance(error, ToolRetry) else message_of(error, error)
 
 
 def text_of(value: Any, name: str) -> str:

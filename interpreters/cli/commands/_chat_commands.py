@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from cognition import CogstepError, ConfigError, Layer, Policy, Rule, shell_protections
+from cognition import CogstepError, ConfigError, Layer, Policy, Rule
 from cognition.base.display import LONGEST_LINE, shown_name
 from interpreters.agents.agent import Agent
 from interpreters.cli._errors import CommandError
@@ -13,7 +13,7 @@ from interpreters.cli.commands.undo import restored_lines, summarize_restored
 from interpreters.cli.options.arguments import MODES
 from interpreters.cli.screen.render import plan_lines, task_lines
 from interpreters.cli.session.answers import pending_lines, read_answer
-from interpreters.cli.session.session import Session
+from interpreters.cli.session.session import Session, shell_rules
 from interpreters.loop.errors import PendingError
 
 HELP = """\
@@ -203,7 +203,8 @@ def greeting(agent: Agent) -> str:
     info = agent.model.describe()
     count = len(agent.config.offered)
     tools = f"{count} tool{'' if count == 1 else 's'}" if count else "no tools"
-    return f"{info.name} ({info.backend}), {tools}; /help says what can be typed, Ctrl-D leaves"
+    known = ", ".join((f"{info.name} ({info.backend})", tools, *agent.describe().confinement))
+    return f"{known}; /help says what can be typed, Ctrl-D leaves"
 
 
 def tool_lines(agent: Agent) -> Iterator[str]:
@@ -220,7 +221,7 @@ def tool_lines(agent: Agent) -> Iterator[str]:
 def policy_lines(agent: Agent) -> Iterator[str]:
     """Yield the rules for calls. The most severe matching rule decides."""
     rules: Policy = agent.config.policy
-    guarded = {rule for tool in agent.config.tools if tool.command for rule in shell_protections(tool.name)}
+    guarded = {rule for tool in agent.config.tools if tool.command for rule in shell_rules(tool.name)}
     yield f"mode: {agent.state.mode}"
     yield from _rule_lines("policy", rules, [rule for rule in rules.rules if rule not in guarded])
     for number, layer in enumerate(rules.layers, 1):

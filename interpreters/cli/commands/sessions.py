@@ -75,9 +75,12 @@ examples:
 SHOW = """\
 Show a recorded session as a conversation.
 
+Each call stands with its id and the result that the model read. With --call you get the whole result of one call, also
+if the model read a shortened one.
+
 examples:
-  cogstep sessions show session.jsonl
   cogstep sessions show session.jsonl --turn 2
+  cogstep sessions show session.jsonl --call call-1-2-1
 """
 
 SEARCH = """\
@@ -132,6 +135,7 @@ def add(commands: Any) -> None:
     show = add_command(actions, "show", "show a session as a conversation", SHOW, _show)
     add_recording(show)
     show.add_argument("--turn", type=TURN, metavar="N", help="this turn only")
+    show.add_argument("--call", metavar="ID", help="the whole result of this call only")
     add_engine_option(show)
 
     search = add_command(actions, "search", "search what was said", SEARCH, _search)
@@ -228,8 +232,18 @@ def _row(info: SessionInfo) -> tuple[str, ...]:
 
 
 def _show(options: argparse.Namespace) -> int:
+    from shlex import quote  # a foreign recording may hold any id
+
+    from cognition import ToolMessage
+    from interpreters.recording.output_tool import read_result
     from interpreters.recording.sessions import markdown_parts, read_transcript
 
+    if options.call is not None:
+        if options.turn is not None:
+            raise CommandError("--call and --turn: give one of them; an id names its turn already")
+        result = read_result(options.file, options.call, load_engine(options.engine))
+        out().write(result if result.endswith("\n") else f"{result}\n")
+        return ANSWERED
     transcript = read_transcript(options.file, load_engine(options.engine))
     numbers = [turn.number for turn in transcript.turns]
     if options.turn is not None and options.turn not in numbers:
@@ -237,6 +251,12 @@ def _show(options: argparse.Namespace) -> int:
         raise CommandError(f"{name_of(options.file)}: there is no turn {options.turn}; {there}")
     for piece in in_pieces(f"{part}\n" for part in markdown_parts(transcript, turn=options.turn)):
         out().write(piece)
+    shown = [turn for turn in transcript.turns if options.turn in (None, turn.number)]
+    messages = (entry.message for turn in shown for entry in turn.entries)
+    cut = [message.call_id for message in messages if isinstance(message, ToolMessage) and message.left_out]
+    if cut:
+        results, which = ("1 result is", "it") if len(cut) == 1 else (f"{len(cut)} results are", "the last")
+        err().write_line(f"{results} shortened; --call {quote(cut[-1])} shows {which} whole")
     return ANSWERED
 
 

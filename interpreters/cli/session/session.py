@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from attrs import evolve
 
-from cognition import AgentConfig, Cancelled, Completed, Outcome, Policy, shell_protections
+from cognition import AgentConfig, Cancelled, Completed, Outcome, Policy, Rule, shell_dangers, shell_protections
 from interpreters.agents.agent import Agent
 from interpreters.agents.options import ConfigOptions, NewSessionOptions, ProgramOptions, RoutingOptions
 from interpreters.agents.results import RunResult, Suspended
@@ -168,10 +168,16 @@ def protect(given: NewSession, tools: Iterable[Tool[..., Any]], recorded: AgentC
     """
     known = () if recorded is None else tuple(tool.name for tool in recorded.tools)
     shells = [tool.spec.name for tool in tools if tool.spec.command and tool.spec.name not in known]
-    protections = tuple(rule for name in shells for rule in shell_protections(name))
+    protections = tuple(rule for name in shells for rule in shell_rules(name))
     if protections and "policy" not in given:
         policy = Policy() if recorded is None else recorded.policy
         given["policy"] = evolve(policy, rules=(*policy.rules, *protections))
+
+
+def shell_rules(tool: str) -> tuple[Rule, ...]:
+    """Return the rules for a shell that no answer and no mode lifts: against fetching and the destruction of disks."""
+    blocked = [danger.rule for danger in shell_dangers(tool) if danger.level == "block"]
+    return (*shell_protections(tool), *blocked)
 
 
 def new_options(options: argparse.Namespace, recorded: AgentConfig | None = None) -> NewSession:

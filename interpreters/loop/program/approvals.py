@@ -8,7 +8,17 @@ from typing import Any, get_args
 
 from attrs import field, frozen
 
-from cognition import ApprovalGiven, ApprovalRefused, AskApproval, ConfigError, EffectId, ToolCall, ToolSpec
+from cognition import (
+    NO_RULES,
+    AccessRules,
+    ApprovalGiven,
+    ApprovalRefused,
+    AskApproval,
+    ConfigError,
+    EffectId,
+    ToolCall,
+    ToolSpec,
+)
 from cognition.base.checking import checked
 from cognition.policy import proposed_rules, remembered_rule
 from cognition.policy.rule_patterns import read_pattern
@@ -61,6 +71,8 @@ class ApprovalRequest(Request):
     """Why the user is asked."""
     tool: ToolSpec | None = field(default=None, kw_only=True, eq=False, repr=False)
     """The specification of the tool, if known."""
+    access: AccessRules = field(default=NO_RULES, kw_only=True, eq=False, repr=False)
+    """Policy's rules for the files and programs that the call reaches without naming them."""
     _made: Tool[..., Any] | None = field(default=None, alias="made", repr=False, eq=False, kw_only=True)
     _deps: Any = field(default=None, alias="deps", repr=False, eq=False, kw_only=True)
 
@@ -75,9 +87,6 @@ class ApprovalRequest(Request):
         """
         if self._made is None:
             return None
-        context: ToolContext[Any] = ToolContext(
-            self._deps, session=self.session, call_id=self.call.id, tool=self.call.name
-        )
         try:
             call = (
                 self.call if arguments is None else ToolCall(self.call.id, self.call.name, json_object_text(arguments))
@@ -85,7 +94,24 @@ class ApprovalRequest(Request):
             given = call.arguments  # decoded anew: a preview that changes what it is given changes no call
         except (ConfigError, ValueError, RecursionError):  # such a call runs nowhere; but never raise here
             return None
-        return self._made.preview(given, context)
+        return self._made.preview(given, self._context())
+
+    def failure(self) -> str:
+        """Return the error with which the call would fail right now, as the model would read it; empty if it may work.
+
+        The arguments are checked, and the tool's ``preview=`` is tried. A session does not ask about such a call.
+        """
+        if self._made is None:
+            return ""
+        try:
+            return self._made.failure(self.call.arguments, self._context())
+        except (ValueError, RecursionError):  # no JSON object, which the engine refuses by itself
+            return ""
+
+    def _context(self) -> ToolContext[Any]:
+        return ToolContext(
+            self._deps, session=self.session, call_id=self.call.id, tool=self.call.name, access=self.access
+        )
 
     @property
     def rules(self) -> tuple[str, ...]:
@@ -102,6 +128,13 @@ message) returns a ``Future`` and completes it later. A cancellation then ends t
 ``LATER`` suspends the turn until ``agent.answer``. With an ``AsyncAgent`` it may be an ``async def``; a plain function
 runs on a thread.
 """
+
+
+@frozen
+class WouldFail:
+    """Instead of an answer: nobody was asked, since the call would fail with this error."""
+
+    error: str
 
 
 RETURNED = "approve has to return True, False, an Approval, a Future or LATER"
@@ -126,6 +159,8 @@ def as_input(
         ConfigError: it is not an answer, or its rule does not fit this call. (None must not count as a refusal, nor a
             text such as "no" as an approval.)
     """
+    if isinstance(answer, WouldFail):
+        return ApprovalRefused(effect.effect_id, answer.error, failed=True)
     if not isinstance(answer, bool | Approval):
         raise ConfigError(f"{expected}, not {answer!r}")
     effect_id: EffectId = effect.effect_id

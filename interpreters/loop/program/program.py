@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -37,7 +37,17 @@ from cognition import (
 from cognition.base.checking import show
 from cognition.steps.decisions import EFFECT_TYPES, Effect
 from cognition.values.messages import json_object_text
-from interpreters.loop.program.approvals import HANDED_IN, NOBODY, Approval, ApprovalRequest, Approve, as_input, spec_of
+from interpreters.loop.program.approvals import (
+    HANDED_IN,
+    NOBODY,
+    Answer,
+    Approval,
+    ApprovalRequest,
+    Approve,
+    WouldFail,
+    as_input,
+    spec_of,
+)
 from interpreters.loop.program.message_sources import ContextSource, PromptSource, sources_of
 from interpreters.loop.program.pending import Later, Postponable
 from interpreters.loop.program.questions import (
@@ -190,7 +200,9 @@ def answer_at_once(approve: Approve, effect: AskApproval, tool: Tool[..., Any], 
     Raises:
         ConfigError: the answer is not valid. Exceptions of ``approve`` pass through.
     """
-    question = ApprovalRequest(effect.call, effect.reason, tool=tool.spec, made=tool, deps=deps, session=session)
+    question = ApprovalRequest(
+        effect.call, effect.reason, tool=tool.spec, made=tool, deps=deps, session=session, access=effect.access
+    )
     read = partial(as_input, effect, tool=tool.spec)
     asked = Consultation(partial(approve, question), read, f"ask about {effect.call.name}")
     answer = asked.ask()
@@ -221,13 +233,13 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
     ask: Callable[[], Any]
     about: Any = {"session": program.session, "is_cancelled": is_cancelled, "effect_id": effect.effect_id}
     match effect:
-        case AskApproval(call=call, reason=reason):
+        case AskApproval(call=call, reason=reason, access=access):
             approve: Any = program.approve or (lambda _request: Approval(False, NOBODY))
             tool = spec_of(program.tools, call.name)
             made = program.tools.get(call.name)
-            request = ApprovalRequest(call, reason, tool=tool, made=made, deps=program.deps, **about)
+            request = ApprovalRequest(call, reason, tool=tool, made=made, deps=program.deps, access=access, **about)
             read = partial(as_input, effect, tool=tool)
-            return Consultation(partial(approve, request), read, f"ask about {call.name}")
+            return Consultation(partial(_approve, approve, request), read, f"ask about {call.name}")
         case AskUser(questions=questions) if program.ask is not None:
             ask = partial(program.ask, QuestionRequest(questions, **about))
             return Consultation(ask, partial(_read_choice, effect), "ask the user")
@@ -242,6 +254,12 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
             return Consultation(ask, partial(_read_hook, effect), f"run the hook {point}")
         case _:
             raise ConfigError(f"this program has nobody to ask for {type(effect).__name__}")
+
+
+def _approve(approve: Approve, request: ApprovalRequest) -> Answer | WouldFail | Future[Answer] | Awaitable[Answer]:
+    """Ask about a call, unless it would fail anyway."""
+    failure = request.failure()
+    return WouldFail(failure) if failure else approve(request)
 
 
 def read_answer(effect: Postponable, answer: Any, tools: Mapping[str, Tool[..., Any]]) -> Input:

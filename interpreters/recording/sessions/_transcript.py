@@ -205,6 +205,8 @@ def _describe_event(value: EventValue, asked: Mapping[EffectId, Decision], calls
         case ApprovalGiven(effect_id=effect_id, arguments_json=edited):
             other = "" if edited is None else f" with the arguments `{edited}`"
             yield f"The user allowed {_find_asked_name(asked, effect_id)}{other}{_describe_rule(value)}."
+        case ApprovalRefused(effect_id=effect_id, reason=reason, failed=True):
+            yield f"{_find_asked_name(asked, effect_id)} would fail, so nobody was asked: {reason}."
         case ApprovalRefused(effect_id=effect_id, reason=reason):
             why = f": {reason}" if reason else ""
             yield f"{_find_asked_name(asked, effect_id)} was refused{_describe_rule(value)}{why}."

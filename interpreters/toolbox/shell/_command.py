@@ -27,6 +27,8 @@ GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL."""
 LATE = GRACE + STUBBORN_SECONDS + 1.0
 """Seconds after which a keeper that was asked to end its command must itself be stopped or dead."""
+OWN = "cogstep-sandbox "
+"""The process that keeps a sandbox of Landlock, which ends with its command. Its number follows."""
 CHUNK = 1 << 16
 """Bytes per read: the capacity of a pipe."""
 
@@ -159,9 +161,9 @@ class Command:
         *lines, self._said = (self._said + data).split(b"\n")
         for line in lines:
             said = self._keeper.hear(line)
-            if said.get("left"):
+            if left := [name for name in said.get("left", ()) if not name.startswith(OWN)]:
                 self._notes.append(
-                    f"what it left running was ended: {_names(said['left'])}; "
+                    f"what it left running was ended: {_names(left)}; "
                     "run in the background what is to go on after its command"
                 )
             if said.get("survived"):

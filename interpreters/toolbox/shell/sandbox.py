@@ -1,75 +1,98 @@
-"""Confine commands to their directory with bubblewrap (``bwrap``), if it is installed and usable."""
+"""Confine commands to their directory: with bubblewrap or Landlock on Linux, with Seatbelt on macOS."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from attrs import frozen
 
 from cognition import ConfigError
 from cognition.base.display import shown_name
-from interpreters.toolbox.shell.environment import USUAL_PATH, ShellProgram, shell_program
+from interpreters.toolbox.shell import _bubblewrap, _landlock, _seatbelt
+from interpreters.toolbox.shell._profile import SandboxProfile
+from interpreters.toolbox.shell.environment import ShellProgram, shell_program
 from runtime.children import start as starting
 
-Choice = Literal["auto", "required", "off"]
-
-SYSTEM = (
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
-    "/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/passwd", "/etc/group",
-    "/etc/nsswitch.conf", "/etc/localtime", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/pki/tls/certs",
-)  # fmt: skip
-"""Paths of the system that a confined command may read beside its directory."""
-
-OF_THE_KERNEL = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi")
-"""Entries in ``/proc`` that configure the whole machine. The kernel lets the root user write there even without
-capabilities: one line in ``/proc/sys/kernel/core_pattern`` runs a program outside of the sandbox.
-"""
-
-LINGERING = """exec 3>&2 2>/dev/null; "$@" 2>&3 3>&-; code=$?; n=0
-while set -- /proc/[0-9]*; [ $# -gt 2 ] && [ $n -lt 25 ]; do n=$((n+1)); sleep 0.02; done
-left=; for one; do [ ${one#/proc/} -gt 2 ] && left="$left $(cat $one/comm)"; done
-rest="run in the background what is to go on after its command"
-[ -z "$left" ] || echo "[what it left running was ended:$left; $rest]"
-exit $code"""
-"""Runs the command, then gives its remaining processes half a second to end, as the keeper does outside of a sandbox. A
-sandbox ends with its first process, so without this ``command > >(tee file)`` would lose output. Two further processes
-are always there: bubblewrap's own, and this shell.
-"""
+Wall = Literal["bubblewrap", "landlock", "seatbelt"]
+Choice = Literal["auto", "required", "off", "bubblewrap", "landlock", "seatbelt"]
+WALLS: tuple[Wall, ...] = get_args(Wall)
+"""The best first: each works on some systems only."""
 
 TRY_SECONDS = 20.0
 """Seconds for the first confined command, an empty test."""
 
-ELSEWHERE = {"HOME": "/tmp", "TMPDIR": "/tmp"}
-"""Replaces variables whose directories do not exist in a sandbox."""
+ADVICE: Mapping[Wall, str] = {
+    "bubblewrap": "let this user make namespaces (user.max_user_namespaces and what else the system has for it)",
+    "landlock": "use a Linux kernel of 6.2 or later with Landlock, or install bubblewrap",
+    "seatbelt": "use macOS with sandbox-exec",
+}
 
 
 @frozen
-class Confinement:
-    """How commands are confined."""
+class Sandbox:
+    """What confines the commands of one shell."""
 
-    words: tuple[str, ...] = ()
-    """The words before a command; empty if it is not confined."""
+    wall: Wall | None = None
+    """None if commands are not confined."""
     why_not: str = ""
     """The reason if commands are not confined though that was requested."""
+    required: bool = False
+    """Whether a rule that it can't enforce is a reason not to run a command."""
+    temporary: Path = Path("/tmp")
+    """The commands' directory for temporary files, and their home."""
+    _program: str = ""
+    """The path of ``bwrap``: should it vanish, commands can't start."""
+    _lingering: tuple[str, ...] = ()
+    """The words of the shell that waits in the sandbox for what a command leaves running."""
 
     @property
     def confined(self) -> bool:
-        return bool(self.words)
+        return self.wall is not None
+
+    def describe(self) -> str:
+        """Return a phrase for the user."""
+        if self.wall is not None:
+            return f"commands confined by {self.wall}"
+        return f"commands not confined{': ' + self.why_not if self.why_not else ''}"
+
+    def words(self, profile: SandboxProfile) -> tuple[str, ...]:
+        """Return the words before a command that confine it; empty without a sandbox."""
+        if self.wall == "bubblewrap":
+            return (self._program, *_bubblewrap.options(profile), "--", *self._lingering)
+        if self.wall == "landlock":
+            return _landlock.words(profile, self.temporary)
+        return () if self.wall is None else _seatbelt.words(profile, self.temporary)
+
+    def not_held(self, profile: SandboxProfile) -> tuple[Path, ...]:
+        """Return the denied paths that it can't protect."""
+        return _landlock.not_held(profile) if self.wall == "landlock" else ()
+
+    def closed(self, profile: SandboxProfile) -> tuple[Path, ...]:
+        """Return the directories in which a command can make no new files, since something in them is denied."""
+        return _landlock.closed_directories(profile) if self.wall == "landlock" else ()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables whose directories do not exist in a sandbox, with others in their place."""
+        return {name: str(self.temporary) for name in ("HOME", "TMPDIR")} if self.confined else {}
 
 
-def confinement(
+def choose_sandbox(
     choice: Choice, root: Path, shell: ShellProgram, readable: Sequence[Path] = (), environ: Mapping[str, str] = {}
-) -> Confinement:
+) -> Sandbox:
     """Decide how to confine the commands of a directory. Tests it once, here.
 
     Args:
-        choice: ``off`` for no sandbox, ``auto`` for a sandbox if possible, ``required`` for always.
+        choice: ``off`` for no sandbox, ``auto`` for a sandbox if possible, ``required`` for always, or the name of one
+            that is required.
         root: the only directory that commands may write in.
         shell: the shell that runs them.
         readable: further directories that they may read.
@@ -79,28 +102,42 @@ def confinement(
         ConfigError: a sandbox is required, but not possible here.
     """
     if choice == "off":
-        return Confinement()
-    words, problem, advice = _try_confining(root, shell, readable, environ)
-    if problem and choice == "required":
+        return Sandbox()
+    problems, advice = [], ""
+    if root == Path("/"):
+        problems, advice = ["the working directory is /, which holds everything"], "choose a directory within"
+    else:
+        for wall in [wall for wall in WALLS if choice in ("auto", "required", wall)]:
+            profile = SandboxProfile(root, tuple(readable))
+            made, problem, advised = _try_wall(wall, profile, shell, environ, required=choice != "auto")
+            if made is not None:
+                return made
+            problems.append(problem)
+            advice = advice or advised
+    why_not = "; ".join(problems)
+    if choice != "auto":
         raise ConfigError(
-            f"sandbox='required', and commands can't be confined here: {problem}; "
+            f"sandbox={choice!r}, and commands can't be confined here: {why_not}; "
             f"{advice}, or choose 'off' and let somebody look at each command"
         )
-    return Confinement(words, problem)
+    return Sandbox(None, why_not)
 
 
-def _try_confining(
-    root: Path, shell: ShellProgram, readable: Sequence[Path], environ: Mapping[str, str]
-) -> tuple[tuple[str, ...], str, str]:
-    """Return the words that confine a command; or none, the reason, and an advice."""
-    if root == Path("/"):
-        return (), "the working directory is /, which holds everything", "choose a directory within"
-    program = shutil.which("bwrap", path=starting.environment().get("PATH", USUAL_PATH))
-    if program is None:
-        return (), "there is no bwrap on the path", "install bubblewrap"
-    # Of the system's settings: user.max_user_namespaces, kernel.apparmor_restrict_unprivileged_userns and others.
-    advice = "let this user make namespaces (user.max_user_namespaces and what else the system has for it)"
-    words = (program, *options(root, readable), "--", *shell.words(LINGERING), "sh")
+def _try_wall(
+    wall: Wall, profile: SandboxProfile, shell: ShellProgram, environ: Mapping[str, str], *, required: bool
+) -> tuple[Sandbox | None, str, str]:
+    """Return the sandbox; or None, the reason, and an advice."""
+    problem, advice = _find_problem(wall)
+    if problem:
+        return None, problem, advice
+    if wall == "bubblewrap":
+        lingering = (*shell.words(_bubblewrap.LINGERING), "sh")
+        made = Sandbox(wall, required=required, program=_bubblewrap.program() or "bwrap", lingering=lingering)
+    else:
+        temporary = Path(tempfile.mkdtemp(prefix="cogstep-sandbox-")).resolve()
+        made = Sandbox(wall, required=required, temporary=temporary)
+        weakref.finalize(made, _remove, temporary, os.getpid())
+    words = made.words(profile)
     try:
         run = subprocess.run(
             [*words, *shell.words("exit 0")],
@@ -108,29 +145,32 @@ def _try_confining(
             capture_output=True,
             timeout=TRY_SECONDS,
             check=False,
-            env={**starting.environment(), **environ, **ELSEWHERE},
+            cwd=profile.root,
+            env={**starting.environment(), **environ, **made.environment},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return (), f"{program} doesn't run: {shown_name(str(error))}", advice
+        return None, f"{words[0]} doesn't run: {shown_name(str(error))}", ADVICE[wall]
     if run.returncode:
         said = run.stderr.decode("utf-8", "replace").strip().splitlines() or [f"it ended with {run.returncode}"]
-        return (), f"{program} doesn't work: {shown_name(said[-1])}", advice
-    return words, "", ""
+        return None, f"{words[0]} doesn't work: {shown_name(said[-1])}", ADVICE[wall]
+    return made, "", ""
 
 
-def options(root: Path, readable: Sequence[Path] = ()) -> tuple[str, ...]:
-    """Return the options of ``bwrap``: only the listed paths exist, and there is no network."""
-    found = ["--unshare-all", "--die-with-parent", "--new-session", "--proc", "/proc", "--dev", "/dev"]
-    found += ["--tmpfs", "/tmp"]
-    if os.geteuid() == 0:  # bwrap takes the rights of nobody else by itself, with which what is mounted can be changed
-        found += ["--cap-drop", "ALL"]
-        for name in OF_THE_KERNEL:
-            found += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
-    for place in SYSTEM:
-        found += ["--ro-bind-try", place, place]
-    for folder in readable:
-        found += ["--ro-bind", str(folder), str(folder)]
-    return (*found, "--bind", str(root), str(root), "--remount-ro", "/", "--chdir", str(root))
+def _remove(folder: Path, process: int) -> None:
+    """Delete a folder, unless this is a process that was forked off."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _find_problem(wall: Wall) -> tuple[str, str]:
+    """Return why a sandbox can't be had, and an advice; empty if it may work."""
+    if wall == "bubblewrap":
+        return ("", "") if _bubblewrap.program() else ("there is no bwrap on the path", "install bubblewrap")
+    if wall == "landlock":
+        problem = _landlock.problem()
+    else:
+        problem = "" if sys.platform == "darwin" else "Seatbelt is a part of macOS"
+    return problem, ADVICE[wall]
 
 
 def shell_report() -> tuple[bool, str]:
@@ -139,7 +179,5 @@ def shell_report() -> tuple[bool, str]:
     if shell is None:
         return False, "there is neither bash nor sh on the path, which the tool Bash needs"
     with tempfile.TemporaryDirectory() as empty:
-        found = confinement("auto", Path(empty).resolve(), shell)
-    if found.confined:
-        return True, f"{shell.path}; commands can be confined by {found.words[0]}"
-    return True, f"{shell.path}; commands can't be confined: {found.why_not}"
+        found = choose_sandbox("auto", Path(empty).resolve(), shell)
+    return True, f"{shell.path}; {found.describe()}"

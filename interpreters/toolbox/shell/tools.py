@@ -10,17 +10,18 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from cognition import ConfigError
+from cognition import AccessRules, ConfigError
 from interpreters.toolbox.root_directory import format_path
 from interpreters.toolbox.shell._command import LATE, LOOK, Command
 from interpreters.toolbox.shell._output import SHOWN, CommandOutput, OutputFolder
+from interpreters.toolbox.shell._sandboxed_command import SandboxedCommand
 from interpreters.toolbox.shell.environment import check_environment, environment, shell_program
-from interpreters.toolbox.shell.sandbox import ELSEWHERE, Choice, Confinement, confinement
+from interpreters.toolbox.shell.sandbox import Choice, Sandbox, choose_sandbox
 from interpreters.tools.context import ToolContext
 from interpreters.tools.previews import Preview
-from interpreters.tools.tool import Tool, ToolError, tool
+from interpreters.tools.tool import Tool, ToolError, ToolOptions, tool
 from runtime.checking import checked_call
 
 AT_ONCE = 16
@@ -32,10 +33,11 @@ REMEMBERED = 64
 class BackgroundCommand:
     """A command in the background."""
 
-    def __init__(self, text: str, command: Command, limit: float | None) -> None:
+    def __init__(self, text: str, command: Command, confined: SandboxedCommand, limit: float | None) -> None:
         self.text = text
         """The command line."""
         self.command = command
+        self.confined = confined
         self.ended: threading.Event = threading.Event()
         self._limit = limit
         threading.Thread(target=self._run, name="cogstep shell", daemon=True).start()
@@ -58,7 +60,7 @@ class BackgroundCommand:
     def read(self) -> str:
         """Return the output since the last read, and its status."""
         over = self.ended.is_set()  # asked first: what comes after this is for the next time
-        return format_result(self.command, *self.command.output.take(last=over))
+        return format_result(self.command, *self.command.output.take(last=over), self.confined)
 
 
 TIMEOUT = 120.0
@@ -67,6 +69,7 @@ LONGEST = 600.0
 """Longest timeout that a call may set."""
 LONGEST_WAIT = 60.0
 """Seconds that ``BashOutput`` waits at most."""
+BACKGROUND = "Return at once and let it run on; read it with BashOutput."
 LEAST_SHOWN = 100
 """Least number of characters; less would not be readable."""
 
@@ -82,7 +85,12 @@ class ShellTools(tuple[Tool[..., Any], ...]):
     @property
     def confined(self) -> bool:
         """Whether commands run in a sandbox."""
-        return self._shell.confinement.confined
+        return self._shell.sandbox.confined
+
+    @property
+    def sandbox(self) -> str:
+        """The sandbox of commands: ``bubblewrap``, ``landlock`` or ``seatbelt``; empty if they are not confined."""
+        return self._shell.sandbox.wall or ""
 
     def close(self) -> None:
         """End the running commands and wait for them. A second call does nothing."""
@@ -126,7 +134,8 @@ class Shell:
         if self.folder is not None:
             seen.append(self.folder.path)
         self.shown = shown
-        self.confinement: Confinement = confinement(sandbox, self.root, program, seen, given)
+        self.sandbox: Sandbox = choose_sandbox(sandbox, self.root, program, seen, given)
+        self.readable: tuple[Path, ...] = tuple(seen)
         self.jobs: dict[str, BackgroundCommand] = {}
         """The commands in the background by name: ``shell-1``, ``shell-2``, ..."""
         self._numbers = count(1)
@@ -136,14 +145,15 @@ class Shell:
         self._process = os.getpid()
         weakref.finalize(self, _end, self.jobs, self._process)
 
-    def run(self, command: str, limit: float, context: ToolContext[Any]) -> str:
+    def run(self, command: str, limit: float, context: ToolContext[Any], *, network: bool) -> str:
         """Run a command to its end, and return its output and status.
 
         Raises:
             ToolError: it can't be started, or exceeds ``limit``; the message contains its output.
             ToolCancelled: the call was cancelled.
         """
-        running = self._start(command, background=False)
+        confined = self.confine(context.access, network=network)
+        running = self._start(command, confined, background=False)
         self._running.add(running)
         try:
             if self._closed:
@@ -151,7 +161,7 @@ class Shell:
             running.run(context, limit)
             running.check_started()
             context.check()
-            text = format_result(running, *running.output.take(last=True))
+            text = format_result(running, *running.output.take(last=True), confined)
         finally:
             self._running.discard(running)
             running.output.close()
@@ -159,7 +169,7 @@ class Shell:
             raise ToolError(text)
         return text
 
-    def start(self, command: str, limit: float | None) -> str:
+    def start(self, command: str, limit: float | None, context: ToolContext[Any], *, network: bool) -> str:
         """Start a command in the background, and return its name.
 
         Raises:
@@ -168,9 +178,10 @@ class Shell:
         at_work = [name for name, job in list(self.jobs.items()) if not job.ended.is_set()]
         if len(at_work) >= AT_ONCE:
             raise ToolError(f"{AT_ONCE} commands run in the background already; end one first: {', '.join(at_work)}")
-        running = self._start(command, background=True)
+        confined = self.confine(context.access, network=network)
+        running = self._start(command, confined, background=True)
         name = f"shell-{next(self._numbers)}"
-        self.jobs[name] = BackgroundCommand(command, running, limit)
+        self.jobs[name] = BackgroundCommand(command, running, confined, limit)
         ended = [one for one, job in list(self.jobs.items()) if job.ended.is_set()]
         for one in ended[:-REMEMBERED]:
             self.jobs.pop(one, None)
@@ -208,10 +219,15 @@ class Shell:
         except UnicodeEncodeError as error:
             raise ToolError("the command has half a character in it (a lone surrogate)") from error
 
-    def _start(self, command: str, *, background: bool) -> Command:
+    def confine(self, access: AccessRules, *, network: bool) -> SandboxedCommand:
+        """Return how one command is confined, under policy's rules for it."""
+        path = environment(self._given)["PATH"]
+        return SandboxedCommand(self.sandbox, access, self.root, self.readable, path, network=network)
+
+    def _start(self, command: str, confined: SandboxedCommand, *, background: bool) -> Command:
         self.check(command)
-        environ = {**environment(self._given), "PWD": str(self.root)} | (ELSEWHERE if self.confinement.confined else {})
-        words = (*self.confinement.words, *self.program.words(command))
+        environ = {**environment(self._given), "PWD": str(self.root), **self.sandbox.environment}
+        words = (*confined.words(), *self.program.words(command))
         output = CommandOutput(self.shown, self.folder, at_once=background)
         try:
             return Command(words, environ, self.root, output)
@@ -260,6 +276,7 @@ def shell_tools(
     environ: Mapping[str, str] | None = None,
     sandbox: Choice = "auto",
     readable: Sequence[str | os.PathLike[str]] = (),
+    network: Literal["ask", "never"] = "ask",
 ) -> ShellTools:
     """Return ``Bash``, ``BashOutput`` and ``KillShell`` for the directory ``root``.
 
@@ -272,8 +289,11 @@ def shell_tools(
             files yourself. None to store no output.
         environ: environment variables for commands, beside those of ``environment``, which contain no keys.
         sandbox: ``required`` confines commands to ``root``, without network. ``auto`` confines them if possible, and
-            the tool's description states the result. ``off`` does not confine them.
+            the tool's description states the result. ``off`` does not confine them. ``bubblewrap``, ``landlock`` and
+            ``seatbelt`` require this one.
         readable: further directories that confined commands may read.
+        network: ``ask`` gives ``Bash`` a parameter ``network``, with which a confined command may use the network if
+            the user approves this call. ``never``: no confined command may.
 
     Raises:
         ConfigError: an argument is not valid, or the sandbox is required but not possible here.
@@ -286,43 +306,77 @@ def shell_tools(
         raise ConfigError(f"shown is a number of characters, {LEAST_SHOWN} or more")
     shell = Shell(root, shown, output_folder, environ or {}, sandbox, readable)
     name = Path(shell.program.path).name
-    rights = (
-        "It can write in that directory only, and has no network."
-        if shell.confinement.confined
-        else "It is not confined: it may do what this program's user may."
-    )
+    asks = shell.sandbox.confined and network == "ask"
+    rights = "It is not confined: it may do what this program's user may."
+    if shell.sandbox.confined:
+        rights = "It can write in that directory only, and has no network"
+        rights += " unless network is true, about which the user is asked." if asks else "."
     description = (
         f"Run a shell command ({name}) in the working directory. Gives what it printed, output and errors as one text, "
         "and its exit code. Each command begins in that directory anew: cd and variables don't last. It can't ask for "
         f"input. It ends after {timeout:g} seconds unless timeout says otherwise, with {longest:g} at most. "
         f"{rights}"
     )
+    usual = timeout
 
     def check(limit: float | None) -> None:
         if limit is not None and not 0 < limit <= longest:
             raise ToolError(f"timeout is in seconds, more than 0 and at most {longest:g}")
 
-    def preview_command(command: str, timeout: float | None, run_in_background: bool) -> Preview:
+    def preview_command(
+        command: str,
+        timeout: float | None,
+        run_in_background: bool,
+        context: ToolContext[Any],
+        network: bool = False,
+    ) -> Preview:
         check(timeout)
         shell.check(command)
         if run_in_background:
             how = "in the background" + (f" for at most {timeout:g} s" if timeout is not None else "")
         else:
             how = f"for at most {usual if timeout is None else timeout:g} s"
-        confined = "confined to that directory, without network" if shell.confinement.confined else "not confined"
+        confined = shell.confine(context.access, network=network).describe()
         return Preview(command, sort="command", note=f"in {format_path(str(shell.root))}, {how}, {confined}")
 
-    @tool(name="Bash", description=description, approval=True, command="command", preview=preview_command)
-    def bash(
-        command: Annotated[str, "The command."],
-        context: ToolContext[Any],
-        timeout: Annotated[float | None, "Seconds that it may take."] = None,
-        run_in_background: Annotated[bool, "Return at once and let it run on; read it with BashOutput."] = False,
+    def run_command(
+        command: str, context: ToolContext[Any], timeout: float | None, run_in_background: bool, *, network: bool
     ) -> str:
         check(timeout)
+        if network and "network" not in context.access.granted:
+            raise ToolError("nobody has approved the network for this command")
         if run_in_background:
-            return shell.start(command, timeout)
-        return shell.run(command, usual if timeout is None else timeout, context)
+            return shell.start(command, timeout, context, network=network)
+        return shell.run(command, usual if timeout is None else timeout, context, network=network)
+
+    options: ToolOptions = {"approval": True, "command": "command", "preview": preview_command}
+    bash: Tool[..., Any]
+    if asks:
+        options["asks_with"] = ("network",)
+
+        @tool(name="Bash", description=description, **options)
+        def bash_asking(
+            command: Annotated[str, "The command."],
+            context: ToolContext[Any],
+            timeout: Annotated[float | None, "Seconds that it may take."] = None,
+            run_in_background: Annotated[bool, BACKGROUND] = False,
+            network: Annotated[bool, "Let it use the network, if the user agrees."] = False,
+        ) -> str:
+            return run_command(command, context, timeout, run_in_background, network=network)
+
+        bash = bash_asking
+    else:
+
+        @tool(name="Bash", description=description, **options)
+        def bash_alone(
+            command: Annotated[str, "The command."],
+            context: ToolContext[Any],
+            timeout: Annotated[float | None, "Seconds that it may take."] = None,
+            run_in_background: Annotated[bool, BACKGROUND] = False,
+        ) -> str:
+            return run_command(command, context, timeout, run_in_background, network=False)
+
+        bash = bash_alone
 
     @tool(name="BashOutput", read_only=True)
     def bash_output(
@@ -351,13 +405,14 @@ def shell_tools(
         job.wait(2 * LATE)
         return job.read()
 
-    usual = timeout
+    bash.confinement = shell.sandbox.describe()
     made = ShellTools((bash, bash_output, kill_shell))
     made._shell = shell
     return made
 
 
-def format_result(command: Command, text: str, note: str) -> str:
-    """Return the output, followed by a line with the command's status and a note on the output."""
+def format_result(command: Command, text: str, note: str, confined: SandboxedCommand) -> str:
+    """Return the output, followed by a line with the command's status and notes on it."""
     gap = "" if not text or text.endswith("\n") else "\n"
-    return f"{text}{gap}{command.report(note)}"
+    refused = confined.refused(text) if command.code else ""
+    return f"{text}{gap}{command.report('; '.join(part for part in (note, refused) if part))}"

@@ -163,6 +163,7 @@ def test_nothing_raw_comes_of_any_value(door: Callable[..., Any], data: st.DataO
     [
         (lambda: Agent(model(), polices=DENY), "Agent has no option 'polices'; did you mean 'policy'?"),
         (lambda: AsyncAgent(model(), polices=DENY), "AsyncAgent has no option 'polices'; did you mean 'policy'?"),
+        (lambda: Agent(model(), returns=int), "'returns'; Agent.run takes it: run(..., returns=...)"),  # type: ignore[call-arg]
         (lambda: Agent(model(), mode="plan"), "Agent has no option 'mode'"),
         (lambda: Agent(model(), limit=Limits()), "did you mean 'limits'?"),
         (lambda: Agent(model(), temperature=1), "write options=GenerationOptions(temperature=...)"),

@@ -14,10 +14,12 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from cognition import (
+    NO_RULES,
     AgentState,
     AskApproval,
     AssistantMessage,
     CallModel,
+    CallTool,
     Closed,
     CogstepError,
     Completed,
@@ -59,7 +61,7 @@ def kept(state: AgentState) -> AgentState:
 
 def alike(effect: Any) -> Any:
     """An effect without what a state does not hold: how long a timer runs or a model call may take, what was left for
-    a worker, and why a person was asked where the answer would be another by now.
+    a worker, why a person was asked where the answer would be another by now, and the access rules of an earlier mode.
     """
     match effect:
         case CallModel(seconds=seconds):
@@ -67,7 +69,9 @@ def alike(effect: Any) -> Any:
         case StartTimer():
             return evolve(effect, seconds=0.0)
         case AskApproval():
-            return evolve(effect, reason="")
+            return evolve(effect, reason="", access=NO_RULES)
+        case CallTool():
+            return evolve(effect, access=NO_RULES)
         case SpawnWorker(effect_id=effect_id, worker=worker):
             return effect_id, worker
         case _:

@@ -82,6 +82,27 @@ def test_a_session_is_shown_as_a_conversation(here: Cogstep, recorded: Path) -> 
     assert (2, "there is no such file" in gone.stderr) == (gone.returncode, True)
 
 
+def test_the_whole_result_of_a_call_is_shown(here: Cogstep, tmp_path: Path) -> None:
+    """Also if the model read a shortened one, which the conversation says."""
+    (tmp_path / "long.txt").write_text("".join(f"{number} of {'very ' * 20}many\n" for number in range(99)))
+    replies = [call("Grep", pattern="very many$"), "Ok."]
+    assert here("run", "Read it.", "--record", "a.jsonl", replies=replies).returncode == 0
+    conversation = here("sessions", "show", "a.jsonl")
+    assert "1 result is shortened; --call call-1-1-1 shows it whole" in conversation.stderr
+    assert "\nlong.txt:50: 49 of very " not in conversation.stdout
+    later = here("sessions", "show", "a.jsonl", "--turn", "1")
+    assert later.stderr == conversation.stderr
+    whole = here("sessions", "show", "a.jsonl", "--call", "call-1-1-1")
+    assert (whole.returncode, whole.stderr) == (0, "")
+    assert "\nlong.txt:50: 49 of very " in whole.stdout
+    for arguments, message in (
+        (["--call", "call-9-9-9"], "there is no result of a call 'call-9-9-9'; those of this session: call-1-1-1"),
+        (["--call", "call-1-1-1", "--turn", "1"], "--call and --turn: give one of them"),
+    ):
+        wrong = here("sessions", "show", "a.jsonl", *arguments)
+        assert (wrong.returncode, wrong.stdout, message in wrong.stderr) == (2, "", True)
+
+
 def test_a_search_shows_where(here: Cogstep, recorded: Path) -> None:
     """File, record, turn and speaker; 1 where nothing was found, as grep does."""
     done = here("sessions", "search", "17 * 23 IS")

@@ -700,7 +700,7 @@ SURFACES: dict[str, Surface] = {
     ),
     "a preview's note": Surface("rows", previewed("y\n", lambda evil: Preview(sort="command", note=evil))),
     "a preview in full": Surface("text", previewed("s\ny\n", lambda evil: [evil, *[evil[:50]] * 50])),
-    "a preview that fails": Surface("rows", previewed("y\n", lambda evil: ToolError(evil))),
+    "a preview that fails": Surface("text", previewed("y\n", lambda evil: ToolError(evil))),
     "rules to choose from": Surface("rows", previewed("a\nlook(x)\n\nv\n1\n", lambda _: None)),
     "a question in full": Surface("text", approval("s\ny\n")),
     "questions of the model": Surface("text", asks("1\n1\n")),

@@ -373,7 +373,7 @@ def test_what_was_dropped_before_it_was_read_is_not_asked() -> None:
     with host_of(Reply("Hello.", hold=hold)) as host:
         handle = host.open("a", [pay], approve=approve)
         stream = handle.stream("Hi!")
-        first, second = (AskApproval(EffectId(one), ToolCall("1", "pay")) for one in ("1.1.1", "1.1.2"))
+        first, second = (AskApproval(EffectId(one), ToolCall("1", "pay", {"amount": 1})) for one in ("1.1.1", "1.1.2"))
         for effect in (first, second):
             stream.receive(say.Perform("a", stream.number, "a", effect))
         stream.receive(say.Dropped("a", stream.number, "a", second.effect_id))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cognition import LLMEngine
-from interpreters import Agent, Tool, ToolError, fakes, output_tool, replay, tool
+from cognition import CogstepError, LLMEngine
+from interpreters import Agent, Tool, ToolError, fakes, output_tool, read_result, replay, tool
 
 LONG = "".join(f"line {number} of many\n" for number in range(3000))
 SECRET = "sk-proj-" + "Zx9Kq2Lm7Rt4Vb8Nc3Wd6Yf1" * 2
@@ -210,3 +210,25 @@ def test_only_what_was_really_cut_counts(tmp_path: Path) -> None:
             say(one)
             agent.run("Go on.")
     assert results(agent) == ["brief", "0123456789" * 6, "Error: no result of this session was shortened"]
+
+
+def test_a_program_reads_whole_results(tmp_path: Path) -> None:
+    """Of tools that returned or failed, of workers, and texts of the engine; the newest of a repeated id."""
+    path = tmp_path / "s.jsonl"
+    model = fakes.ScriptedModel(
+        [
+            [fakes.call("tell", what="long"), fakes.call("tell", what="fail"), fakes.call("nothing")],
+            "Told.",
+        ]
+    )
+    with Agent(model, [tell], journal=path) as agent:
+        agent.run("Tell.")
+        assert read_result(path, "call-1-1-1") == LONG
+        assert read_result(path, "call-1-1-2").endswith(LONG)
+        assert read_result(path, "call-1-1-3") == results(agent)[2]
+        with pytest.raises(CogstepError, match="of a call 'x'; those of this session: call-1-1-1, call-1-1-2"):
+            read_result(path, "x")
+    with Agent(fakes.ScriptedModel(["Hello."]), journal=tmp_path / "t.jsonl") as agent:
+        agent.run("Hello.")
+    with pytest.raises(CogstepError, match="this session has none"):
+        read_result(tmp_path / "t.jsonl", "call-1-1-1")

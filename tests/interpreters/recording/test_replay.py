@@ -316,7 +316,7 @@ def test_engines_without_a_configuration_replay_too(tmp_path: Path) -> None:
 
     assert replay(tmp_path / "echo.jsonl").same
     assert replay(tmp_path / "own.jsonl", engine=Counting()).same
-    with pytest.raises(CogstepError, match=r"Counting.*replay\(path, engine="):
+    with pytest.raises(CogstepError, match=r"Counting.*engine=.*--engine MODULE:NAME"):
         replay(tmp_path / "own.jsonl")
 
 

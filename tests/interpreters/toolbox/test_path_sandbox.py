@@ -17,6 +17,7 @@ from hypothesis import given, settings, strategies as st
 from cognition import ConfigError
 from interpreters import ToolContext, ToolError
 from interpreters.toolbox import standard_tools
+from interpreters.toolbox._file_access import UNLIMITED
 from interpreters.toolbox._path_sandbox import LINKS, OutsideError, PathSandbox, SandboxedPath, SwappedError
 
 INSIDE, OUTSIDE = "what may be read", "the secret of somebody else"
@@ -35,7 +36,7 @@ def base(tmp_path: Path) -> Path:
 
 
 def parts_of(wall: PathSandbox, path: str) -> str:
-    with wall.at(path) as place:
+    with wall.at(path, UNLIMITED) as place:
         return "/".join(place.parts)
 
 
@@ -137,7 +138,7 @@ def test_what_is_reached_is_what_the_system_reaches(
     wall = PathSandbox(root)
 
     try:
-        with wall.at("/".join(path)) as place:
+        with wall.at("/".join(path), UNLIMITED) as place:
             reached = root.joinpath(*place.parts)
             content = b"" if not os.path.isfile(reached) else os.read(place.open(os.O_RDONLY), 100)
     except (OutsideError, OSError):
@@ -177,7 +178,7 @@ def test_what_can_not_be_followed_is_the_system_s_own_error(base: Path, path: st
 def test_a_writer_gets_a_folder_that_stays_the_one_it_was(base: Path) -> None:
     """A file that is made by its place is made there, though the folder's name is a link by then."""
     wall = PathSandbox(base / "desk")
-    with wall.at("src/new.txt") as place:
+    with wall.at("src/new.txt", UNLIMITED) as place:
         assert place.about is None
         (base / "desk" / "src").rename(base / "desk" / "moved")
         (base / "desk" / "src").symlink_to(base / "out")
@@ -191,7 +192,7 @@ def test_a_name_that_is_a_link_by_now_is_not_opened(base: Path) -> None:
     """Neither to read nor to write."""
     wall = PathSandbox(base / "desk")
     for path in ("a.txt", "new.txt"):
-        with wall.at(path) as place:
+        with wall.at(path, UNLIMITED) as place:
             (base / "desk" / path).unlink(missing_ok=True)
             (base / "desk" / path).symlink_to(base / "out" / "a.txt")
             for flags in (os.O_RDONLY, os.O_WRONLY | os.O_CREAT):
@@ -236,7 +237,7 @@ def test_no_descriptor_is_left_open(base: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
     for path, _ in PATHS:
         try:
-            with wall.at(path.format(base=base)) as place:
+            with wall.at(path.format(base=base), UNLIMITED) as place:
                 assert isinstance(place, SandboxedPath)
         except (OutsideError, OSError):
             continue

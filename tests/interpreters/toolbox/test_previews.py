@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from cognition import Policy, Rule, ToolCall
 from interpreters import Preview, Tool, ToolContext, ToolError
 from interpreters.toolbox import _diff_display as comparing, file_tools, shell_tools
 from interpreters.toolbox.file_transaction import OURS
@@ -346,11 +347,19 @@ def test_a_command_that_is_to_be_ended_is_shown_with_where_and_how_long_it_runs(
 
 def test_a_confined_command_is_shown_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from interpreters.toolbox.shell import tools as shell
-    from interpreters.toolbox.shell.sandbox import Confinement
+    from interpreters.toolbox.shell.sandbox import Sandbox
 
-    monkeypatch.setattr(shell, "confinement", lambda *_: Confinement(("bwrap",)))
+    monkeypatch.setattr(shell, "choose_sandbox", lambda *_: Sandbox("bubblewrap"))
+    policy = Policy((Rule("deny", "Bash(rm -rf:*)"), Rule("deny", "*(secrets/**)"), Rule("deny", "Bash(tea:*)")))
     with shell_tools(tmp_path) as (bash, *_):
+        rules = policy.access_rules(ToolCall("1", "Bash", {"command": "x"}), {"Bash": bash.spec})
         shown = bash.preview({"command": "x"}, ToolContext(None))
+        ruled = bash.preview({"command": "x", "network": True}, ToolContext(None, access=rules))
 
     assert shown is not None
-    assert shown.note.endswith("confined to that directory, without network")
+    assert shown.note.endswith("confined to that directory by bubblewrap, without network")
+    assert ruled is not None
+    assert ruled.note.endswith(
+        "confined to that directory by bubblewrap, with the network; it enforces *(secrets/**), Bash(tea:*); "
+        "only compared with the command line: Bash(rm -rf:*)"
+    )

@@ -24,6 +24,7 @@ from interpreters.toolbox import (
     standard_tools,
 )
 from interpreters.toolbox._arithmetic import evaluate
+from interpreters.toolbox._file_access import UNLIMITED
 from interpreters.toolbox.root_directory import RootDirectory, Walk
 from interpreters.tools.context import ToolCancelled
 
@@ -340,7 +341,7 @@ def test_patterns_match_as_their_definition_says(parts: list[str], path: list[st
             return matches(rest[1:], names) or (bool(names) and matches(rest, names[1:]))
         return bool(names) and fnmatchcase(names[0], rest[0]) and matches(rest[1:], names[1:])
 
-    walk = Walk(RootDirectory("."), tuple(parts), ToolContext(None))
+    walk = Walk(RootDirectory("."), tuple(parts), ToolContext(None), access=UNLIMITED)
 
     assert matches(parts, path) == walk.leads_to(path)
 

@@ -166,7 +166,7 @@ def test_a_tool_of_a_schema_previews_with_the_arguments_as_one_dictionary() -> N
 
 
 def test_a_program_that_is_asked_may_look_at_the_preview_or_not() -> None:
-    """Of the call, and of the same tool with other arguments; it is made when it is asked for."""
+    """Of the call, and of the same tool with other arguments; it is made for each, and once before each question."""
     made: list[int] = []
     seen: list[Preview | None] = []
 
@@ -195,7 +195,7 @@ def test_a_program_that_is_asked_may_look_at_the_preview_or_not() -> None:
     with Agent(fakes.ScriptedModel(calls), [pay, plain], approve=approve, deps="euros") as agent:
         agent.run("Pay.")
 
-    assert made == [2, 9]
+    assert made == [1, 2, 2, 9]  # before each question, to see that the call may work
     assert [one and one.lines[0].partition(" call")[0] for one in seen] == ["2 euros", "9 euros", None]
     assert seen[0] is not None
     assert seen[0].lines[0].endswith(" pay")

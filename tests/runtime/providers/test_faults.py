@@ -103,10 +103,14 @@ def test_without_a_fault_the_proxy_changes_nothing(proxy: FaultProxy, dialect: s
 @given(kind=st.sampled_from([kind for kind in KINDS if kind != "none"]), after=st.integers(0, 2500))
 def test_any_fault_ends_truthfully(proxy: FaultProxy, dialect: str, kind: Any, after: int) -> None:
     """What was shown is what the ``Done`` says; what is no whole reply is a failure without calls; the next works."""
-    with remote(proxy.port, dialect, timeouts=evolve(QUICK, silence=0.05)) as model:
+    short = kind == "silence"  # a busy machine may be silent for as long, with any other fault and behind it
+    with remote(proxy.port, dialect, timeouts=evolve(QUICK, silence=0.05 if short else 5)) as model:
         proxy.next(Fault(kind, after, seconds=0.2))
         *outputs, done = model.submit(ask(tools=(MULTIPLY,)))
-        after_it = reply(model, ask(tools=(MULTIPLY,)))
+        for _ in range(5 if short else 1):
+            after_it = reply(model, ask(tools=(MULTIPLY,)))
+            if after_it.failure is None:
+                break
 
     assert isinstance(done, Done)
     assert done.text == text_of(outputs)

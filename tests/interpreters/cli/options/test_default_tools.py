@@ -84,7 +84,7 @@ def test_at_a_terminal_the_model_may_ask_and_plan_too(on_terminal: OnTerminal, t
 
     assert code == 0, screen
     assert f"{EVERYTHING} ReadOutput {PLANS}\n" in screen
-    assert "(fake), 18 tools; /help" in screen
+    assert "(fake), 18 tools, commands " in screen  # and what confines them
     for name in (*EVERYTHING.split(), "ReadOutput", *PLANS.split()):
         assert f"\n{name} " in screen
     asking = [line.split()[0] for line in screen.splitlines() if "  (asks) " in line]
@@ -173,6 +173,11 @@ def test_of_what_is_offered_by_default_whatever_changes_something_asks_and_nothi
     assert {name: judged(name, arguments) for name, arguments in CHANGING.items()} == dict.fromkeys(CHANGING, "ask")
     assert [name for name, spec in specs.items() if not spec.read_only] == [*CHANGING, "KillShell"]
     assert [judged("Bash", {"command": line}) for line in FETCHING] == ["deny"] * len(FETCHING)
+    for line in ("mkfs.ext4 /dev/sda1", "sudo wipefs -a x", "rm -rf /", "rm -fr ~", "cat a > /dev/sda"):
+        call_of = ToolCall("1", "Bash", {"command": line})
+        assert made.policy.judge(call_of, specs["Bash"], mode="auto").action == "deny", line
+    build = ToolCall("1", "Bash", {"command": "cd build; rm -rf x && make > log"})
+    assert made.policy.judge(build, specs["Bash"], mode="auto").action == "allow"
     assert here("replay", "s.jsonl").returncode == 0
 
 

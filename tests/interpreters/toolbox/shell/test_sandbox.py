@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from cognition import ConfigError
 from interpreters import ToolContext, ToolError
 from interpreters.toolbox import shell_tools
-from interpreters.toolbox.shell import sandbox
+from interpreters.toolbox.shell import _bubblewrap, _landlock, sandbox
 
 FAKE = """#!/bin/sh
 # Notes what it is told, and runs what stands behind "--".
@@ -33,7 +34,12 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(autouse=True)
 def _nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands in for ``bwrap`` leaves all processes of the machine to be seen, and their end would be awaited."""
-    monkeypatch.setattr(sandbox, "LINGERING", '"$@"')
+    monkeypatch.setattr(_bubblewrap, "LINGERING", '"$@"')
+
+
+@pytest.fixture(autouse=True)
+def _no_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_landlock, "problem", lambda: "no Landlock")
 
 
 def put(programs: Path, text: str) -> None:
@@ -49,7 +55,10 @@ def test_commands_run_behind_the_words_that_confine(programs: Path, tmp_path: Pa
 
     with shell_tools(programs, sandbox="required", output_folder=kept) as tools:
         assert tools.confined
-        assert "It can write in that directory only, and has no network." in tools[0].spec.description
+        assert (
+            "It can write in that directory only, and has no network unless network is true"
+            in tools[0].spec.description
+        )
         told.unlink()
         said = tools[0].call({"command": 'echo "$HOME $TMPDIR"'}, ToolContext(None))
 
@@ -88,6 +97,32 @@ def test_where_it_is_not_possible(programs: Path, tmp_path: Path, text: str | No
         assert "It is not confined" in tools[0].spec.description
 
 
+def test_the_next_one_is_tried_where_one_is_not_possible(
+    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder of its own for what is temporary, which goes with the shell."""
+    monkeypatch.setattr(_landlock, "problem", lambda: "")
+    monkeypatch.setattr(_landlock, "words", lambda profile, temporary: ("/usr/bin/env",))
+    monkeypatch.setattr(_landlock, "not_held", lambda profile: ())
+    with shell_tools(tmp_path, sandbox="required") as tools:
+        assert tools.sandbox == "landlock"
+        folder = Path(tools[0].call({"command": 'echo "$TMPDIR"'}, ToolContext(None)).splitlines()[0])
+        assert folder.stat().st_mode & 0o777 == 0o700
+    del tools
+    gc.collect()
+    assert not folder.exists()
+
+    with pytest.raises(ConfigError, match=r"sandbox='bubblewrap', and .* there is no bwrap"):
+        shell_tools(tmp_path, sandbox="bubblewrap")
+
+
+def test_without_the_parameter_nobody_is_asked_about_the_network(programs: Path, tmp_path: Path) -> None:
+    put(programs, FAKE.format(told=tmp_path / "told"))
+    with shell_tools(tmp_path, network="never") as tools:
+        assert "network" not in tools[0].spec.parameters["properties"]
+        assert "and has no network." in tools[0].spec.description
+
+
 def test_it_never_fails_open(programs: Path, tmp_path: Path) -> None:
     """What was confined when the tools were made is not run without, whatever becomes of ``bwrap``."""
     put(programs, FAKE.format(told=tmp_path / "told"))
@@ -109,10 +144,11 @@ def test_the_directory_that_holds_all_is_none_to_confine_to(programs: Path, tmp_
 
 def test_the_doctor_s_line(programs: Path, tmp_path: Path) -> None:
     assert sandbox.shell_report() == (
-        True, f"{programs}/sh; commands can't be confined: there is no bwrap on the path"
+        True, f"{programs}/sh; commands not confined: there is no bwrap on the path; no Landlock; "
+        "Seatbelt is a part of macOS"
     )  # fmt: skip
     put(programs, FAKE.format(told=tmp_path / "told"))
-    assert sandbox.shell_report() == (True, f"{programs}/sh; commands can be confined by {programs}/bwrap")
+    assert sandbox.shell_report() == (True, f"{programs}/sh; commands confined by bubblewrap")
     (programs / "sh").unlink()
     assert sandbox.shell_report() == (
         False, "there is neither bash nor sh on the path, which the tool Bash needs"
