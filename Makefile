@@ -36,7 +36,7 @@ export CXXFLAGS += -U__AMX_INT8__
 SECONDS ?= $(call short,5,600)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo servers test test-all test-pythons coverage lint format types contracts docs mutants bench bench-once prove conformance fuzz hammer hammer-isolated kills memory-kills durable-kills restate-kills check clean
+.PHONY: help demo servers test test-all test-pythons coverage lint format types contracts docs mutants bench bench-once prove conformance fuzz fuzz-policy hammer hammer-isolated kills memory-kills durable-kills restate-kills check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,13 +96,16 @@ bench-once: $(VENV)/.all ## one round of each benchmark, in small: not to measur
 	$(BIN)/python benchmarks/once.py $(ARGS)
 
 prove: $(VENV)/.all ## hold the core to all its laws in 1,250,000 situations of eight configurations (20 minutes on two cores)
-	$(BIN)/python benchmarks/prove.py $(call short,--states 20000) $(ARGS)
+	$(BIN)/python benchmarks/prove.py $(call short,--states 8000) $(ARGS)
 
 conformance: $(VENV)/.all ## parse what the chat templates of all model families write (downloads 114 MB, once)
 	$(BIN)/python tests/conformance/templates.py $(call short,--short) $(ARGS)
 
 fuzz: $(VENV)/.all ## fuzz parser, repair, derivation, schemas and wire formats (atheris); SECONDS=60 for a minute instead of ten
 	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(ARGS)
+
+fuzz-policy: $(VENV)/.all ## 200,000 random command lines: what policy allows is run, in bash and in dash; ARGS="--seeds 1 2 3 4 5"
+	$(BIN)/python tests/fuzz/policy.py $(call short,--lines 15000) $(ARGS)
 
 hammer: $(VENV)/.all ## ten threads at one model for two minutes, with random cancels; ARGS="--backend mlx", "--drafting"
 	$(BIN)/python tests/runtime/hammer.py $(call short,--seconds 5) $(ARGS)

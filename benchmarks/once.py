@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # for `python benchmarks/once.py`
@@ -58,6 +59,9 @@ ONCE: Mapping[str, Sequence[str]] = {
 """Every benchmark with the arguments of one small round, the quick ones first. What would first compile llama.cpp's own
 programs for ten minutes, to be measured beside them, does without."""
 
+AT_ONCE = 2
+"""Benchmarks that run at the same time: most of them use one processor, and nothing is measured here."""
+
 LONGEST = 900.0
 """Seconds that one may take. A hang is a failure and not a stuck CI."""
 
@@ -86,12 +90,16 @@ def main() -> int:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(ONCE)}")
     say = Progress()
     lines = [["benchmark", "one small round", "s"]]
-    for name in names:
-        say(f"running {name}")
-        ended, output, seconds = once(name)
-        say.clear()
-        print(f"\n== {name} {' '.join(ONCE[name])}\n{output}", flush=True)
-        lines.append([name, ended, f"{seconds:.0f}"])
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        say(f"running {len(names)} benchmarks, {AT_ONCE} at a time")
+        try:
+            for name, (ended, output, seconds) in zip(names, pool.map(once, names), strict=True):
+                say.clear()
+                print(f"\n== {name} {' '.join(ONCE[name])}\n{output}", flush=True)
+                lines.append([name, ended, f"{seconds:.0f}"])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     print(f"\n{table(lines)}\n\n{machine()}")
     return int(any(line[1] != "ok" for line in lines[1:]))
 

@@ -67,6 +67,7 @@ def test_the_slow_tests_exist() -> None:
         "mutants",
         "prove",
         "fuzz",
+        "fuzz-policy",
         "conformance",
         "hammer",
         "hammer-isolated",
