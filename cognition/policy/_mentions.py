@@ -7,7 +7,7 @@ is known to run nothing with any words.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from cognition.policy._command import DEVICE, Mention, Words, reads_input, unversioned
 from cognition.policy._programs import DEVELOPER, LISTED, NOTES, QUIET, RUNNERS, SUBCOMMANDS, SYSTEM
@@ -49,15 +49,14 @@ def mention_of(program: str, words: Words, shapes: Sequence[str], *, fed: bool, 
         computed: whether an expansion may be any text, such as the output of another command.
     """
     path = words[0] or ""
-    if path and len(words) == 1 and not shapes and not fed:
+    if len(words) == 1 and path and not shapes and not fed:
         return None
-    known = "/" not in path or path.startswith(SYSTEM)
-    if known and program in QUIET:
-        return None
-    unknown = words.count(None)
-    anything = computed and unknown > 0
-    if known:
-        if program in LISTED and LISTED[program].covers(words[1:]):
+    anything = computed and None in words
+    if "/" not in path or path.startswith(SYSTEM):
+        if program in QUIET:
+            return None
+        listed = LISTED.get(program)
+        if listed is not None and listed.covers(words[1:]):
             return None
         name = program if program in DEVELOPER else unversioned(program)
         if name in DEVELOPER:
@@ -68,7 +67,7 @@ def mention_of(program: str, words: Words, shapes: Sequence[str], *, fed: bool, 
             return _names_in(text, QUOTING, anything, fed=fed)
     texts = [word for word in words[1:] if word is not None]
     text = "\n".join([*texts, *shapes])
-    return _names_in(text, COMPOSING, anything or fed or unknown > len(shapes), alone=True)
+    return _names_in(text, COMPOSING, anything or fed or words.count(None) > len(shapes), alone=True)
 
 
 def is_known(program: str, words: Words) -> bool:
@@ -94,20 +93,22 @@ def _by_developers(program: str, words: Words) -> list[str]:
     return [word for word in rest if word is not None]
 
 
-def _without_notes(words: Words, notes: frozenset[str]) -> Iterator[str | None]:
-    """Yield words without those that are a text for people."""
+def _without_notes(words: Words, notes: frozenset[str]) -> list[str | None]:
+    """Return the words without those that are a text for people."""
+    found: list[str | None] = []
     following = False
     for word in words:
         if following:
             following = False
         elif not word or word[0] != "-":
-            yield word
+            found.append(word)
         elif word in notes:
-            yield word
+            found.append(word)
             following = True
         elif word.partition("=")[0] not in notes:
-            yield word
+            found.append(word)
             following = word[1:].isalpha() and f"-{word[-1]}" in notes
+    return found
 
 
 def _names_in(

@@ -115,6 +115,8 @@ def require_known(word: str | None) -> str:
 
 def script_of(words: Words) -> tuple[str | None, int]:
     """Return the script of a shell's ``-c`` (None for a script file), and the index of its word."""
+    if len(words) > 2 and words[1] == "-c" and (script := words[2]) and script[0] not in SIGNS:
+        return script, 2
     code, at = False, 1
     while at < len(words):
         word = words[at]

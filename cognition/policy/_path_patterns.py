@@ -35,6 +35,8 @@ class Path:
     """Composed (NFC), without empty names and ``.``; each name followed by ``..`` is removed with it."""
     straight: bool = True
     """Whether no ``..`` removed a name; after a symlink, ``..`` leads elsewhere."""
+    real: bool = False
+    """Whether it certainly starts in the working directory: a first name ``~`` is a file's own name."""
     folded: Names = field(init=False)
     outside: bool = field(init=False)
     """Whether it does not start in the working directory, so that its place relative to it is unknown."""
@@ -43,7 +45,7 @@ class Path:
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "folded", _bared(self.names))
-        object.__setattr__(self, "outside", leads_out(self.names[0]))
+        object.__setattr__(self, "outside", not self.real and leads_out(self.names[0]))
         object.__setattr__(self, "plain", not any("\\" in name for name in self.names))
 
     @property
@@ -69,11 +71,11 @@ def names_of(text: str) -> tuple[Names, bool]:
     return tuple(names) or (".",), straight
 
 
-def read_path(text: str) -> Path | None:
-    """Return the path in a text; None if no system could open it as it reads."""
+def read_path(text: str, *, real: bool = False) -> Path | None:
+    """Return the path in a text; None if no system could open it as it reads. ``real`` as in ``Path``."""
     if not text or len(text) > LONGEST or "\0" in text:
         return None
-    return Path(*names_of(text))
+    return Path(*names_of(text), real)
 
 
 @frozen

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from cognition.policy._targets import Target, Targets
 
 
+MOST_NAMES = 1_000
+"""The most tool names whose groups a table keeps."""
+
+
 class Matcher(Protocol):
     """A pattern's argument for subjects of one sort."""
 
@@ -67,10 +71,10 @@ class Index:
     def entries(self, subject: Target) -> Iterable[Entry]:
         if not subject.plain:
             return self.all
-        found = self.others
+        found, keyed = self.others, self.keyed
         for key in subject.keys:
-            if key in self.keyed:
-                found = found + self.keyed[key]
+            if key in keyed:
+                found = found + keyed[key]
         return found
 
 
@@ -151,8 +155,18 @@ class Table:
             groups = self._open if rule.pattern.open else self._exact
             groups.setdefault(rule.pattern.name, Group()).add(PlacedRule(place, rule))
         self._lengths = tuple(sorted({len(beginning) for beginning in self._open}))
+        self._of_name: dict[str, list[Group]] = {}
+        """The groups for the names of earlier calls."""
 
     def _groups(self, name: str) -> list[Group]:
+        found = self._of_name.get(name)
+        if found is None:
+            found = self._groups_for(name)
+            if len(self._of_name) < MOST_NAMES:
+                self._of_name[name] = found
+        return found
+
+    def _groups_for(self, name: str) -> list[Group]:
         found = [self._exact[name]] if name in self._exact else []
         for length in self._lengths:
             if length > len(name):

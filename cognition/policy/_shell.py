@@ -103,6 +103,7 @@ EXPANDED = frozenset("$`\\<>(")
 """First characters of expansions in a word without its quotes."""
 RUNNING = REFUSED | MOVING | CARRIERS.keys() | SHELLS | INLINE.keys() | AWKS | SETTING | {"eval", "find"}
 """Programs whose commands are more than their words, and those that are not read everywhere."""
+NO_PROGRAMS = MARKS | GRAMMAR | {""}
 DESCRIPTOR = re.compile(r"\d+-?|-")
 
 
@@ -181,66 +182,43 @@ def read_words(text: str) -> tuple[str, ...] | None:
 class ShellReader:
     """A parser of one command line, from left to right, and of the lines within it."""
 
-    __slots__ = (
-        "assigned",
-        "at",
-        "computed",
-        "depth",
-        "devices",
-        "fed",
-        "found",
-        "line",
-        "list_fed",
-        "loops",
-        "mentions",
-        "moved",
-        "other_programs",
-        "pending",
-        "shapes",
-        "stars",
-        "strayed",
-        "unknown_environment",
-        "unknown_values",
-        "unsure",
-        "where",
-    )
+    fed = False
+    """Whether the next command reads the output of another one, or a file."""
+    list_fed = False
+    """Whether all commands of this list do."""
+    computed = False
+    """Whether one of the next command's words has the output of another command."""
+    assigned = False
+    """Whether this line has given a value to a variable."""
+    unknown_values = False
+    """Whether a variable may have any text as its value."""
+    unknown_environment = False
+    """Whether programs may find such a variable in their environment."""
+    other_programs = False
+    """Whether a name may be another program than that of the tables, since ``PATH`` has changed."""
+    where: str | None = ""
+    """As in ``Command``, for the next command."""
+    strayed = False
+    """Whether the next command may run outside of the root, or with other variables."""
+    devices = False
+    """Whether it may run in a folder such as /dev, where a relative file may be its input."""
+    moved = False
+    """Whether one of the commands joined by ``&&`` has entered a directory."""
+    loops = False
+    """Whether a command may run more than once."""
 
     def __init__(self, line: str, depth: int, *, stars: bool = False) -> None:
         self.line, self.depth, self.stars = line, depth, stars
         self.at = 0
+        self.unsure = False
         self.found: list[Command] = []
         self.mentions: list[Mention] = []
-        self.unsure = False
-        self.fed = False
-        """Whether the next command reads the output of another one, or a file."""
-        self.list_fed = False
-        """Whether all commands of this list do."""
         self.pending: list[tuple[str, bool, bool]] = []
         """The here-documents that begin at the next line: the last line of each, whether shells expand nothing in it,
         and whether they drop the tabs before its lines.
         """
         self.shapes: list[str] = []
         """The words of the next command that the shell would expand, with ``EXPANSION`` in place of each expansion."""
-        self.computed = False
-        """Whether one of them has the output of another command."""
-        self.assigned = False
-        """Whether this line has given a value to a variable."""
-        self.unknown_values = False
-        """Whether a variable may have any text as its value."""
-        self.unknown_environment = False
-        """Whether programs may find such a variable in their environment."""
-        self.other_programs = False
-        """Whether a name may be another program than that of the tables, since ``PATH`` has changed."""
-        self.where: str | None = ""
-        """As in ``Command``, for the next command."""
-        self.strayed = False
-        """Whether the next command may run outside of the root, or with other variables."""
-        self.devices = False
-        """Whether it may run in a folder such as /dev, where a relative file may be its input."""
-        self.moved = False
-        """Whether one of the commands joined by ``&&`` has entered a directory."""
-        self.loops = False
-        """Whether a command may run more than once."""
 
     # ------------------------------------------------------------------------------------------------ between commands
 
@@ -708,26 +686,28 @@ class ShellReader:
     def command(self, words: Words, altered: bool, depth: int) -> None:
         """Record a command, and the commands in its arguments."""
         name = program_of(words[0])
-        if depth > DEEPEST or not name or name in MARKS:
-            raise UnsureError
-        if name in GRAMMAR:
-            raise UnreadableError
+        if depth > DEEPEST or name in NO_PROGRAMS:
+            raise UnreadableError if name in GRAMMAR and depth <= DEEPEST else UnsureError
         altered = altered or self.strayed
         if (
-            name in CHECKED
-            and None in words
+            None in words
+            and name in CHECKED
             and (self.computed or self.assigned or any("{" in one for one in self.shapes))
         ):
             altered = True  # the shell may put one of the options there that the arguments are checked for
+        if name not in RUNNING:
+            self.found.append(Command(words, name, altered, False, self.where))
+            if name[:3] == "ld-" or "{" in name or "%" in name:
+                raise UnsureError  # a program may be told to put something else in the place of {} or %
+            self.mention(name, words)
+            check_arguments(name, words)
+            return
         carrier = CARRIERS.get(name)
         if carrier is None:
             self.found.append(Command(words, name, altered, False, self.where))
-        if name in REFUSED or name[:3] == "ld-" or "{" in name or "%" in name:
-            raise UnsureError  # a program may be told to put something else in the place of {} or %
-        if name not in RUNNING:
-            self.mention(name, words)
-            check_arguments(name, words)
-        elif name in MOVING:
+        if name in REFUSED:
+            raise UnsureError
+        if name in MOVING:
             self.where, self.strayed, self.moved = None, True, False
             path = words[1] if len(words) == 2 else None
             self.devices = (

@@ -103,7 +103,7 @@ class PathAccess:
         """
         from cognition.policy._path_patterns import read_path
 
-        found = read_path(path)
+        found = read_path(path, real=True)
         problem = self._prohibition(path, found)
         if problem or found is None:
             return problem
@@ -116,7 +116,7 @@ class PathAccess:
         """Return which rule denies a file or asks about it, as ``refusal`` does, without ``AccessRules.only``."""
         from cognition.policy._path_patterns import read_path
 
-        return self._prohibition(path, read_path(path))
+        return self._prohibition(path, read_path(path, real=True))
 
     def _prohibition(self, path: str, found: Path | None) -> str:
         if found is None:
@@ -136,7 +136,7 @@ class PathAccess:
         """Return whether no file below a folder may be reached. ``folder`` is a real path, as in ``refusal``."""
         from cognition.policy._path_patterns import ANY, read_path
 
-        found = read_path(folder)
+        found = read_path(folder, real=True)
         if found is None:
             return bool(self._rules or self._only)
         if any(one.pattern.forbidden[-1] == ANY and one.pattern.prohibits(found) == YES for one in self._for(found)):

@@ -180,4 +180,5 @@ def shell_report() -> tuple[bool, str]:
         return False, "there is neither bash nor sh on the path, which the tool Bash needs"
     with tempfile.TemporaryDirectory() as empty:
         found = choose_sandbox("auto", Path(empty).resolve(), shell)
-    return True, f"{shell.path}; {found.describe()}"
+    remark = _landlock.remark() if found.wall == "landlock" else ""
+    return True, "; ".join(filter(None, (shell.path, found.describe(), remark)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from cognition import AccessRules, PathAccess, Policy, Rule, ToolCall, ToolSpec
 from cognition.policy import Layer
@@ -80,6 +80,7 @@ PATTERNS = st.lists(
 
 
 @given(st.lists(PATTERNS.map("/".join).filter(bool), min_size=1, max_size=3), st.lists(NAMES, min_size=1, max_size=4))
+@example(["a"], ["~", "a"])  # a folder of this name
 def test_a_path_is_denied_name_by_name_as_it_is_at_once(patterns: list[str], names: list[str]) -> None:
     rules = tuple(Rule("deny", f"Read({pattern})") for pattern in patterns)
     places = (["/home/u/a", "/data/a"], "/home/u")

@@ -142,6 +142,13 @@ def test_the_directory_that_holds_all_is_none_to_confine_to(programs: Path, tmp_
         shell_tools("/", sandbox="required")
 
 
+def test_the_doctor_names_what_an_older_kernel_does_not_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "choose_sandbox", lambda *_: sandbox.Sandbox("landlock"))
+    monkeypatch.setattr(sandbox._landlock.start, "landlock_abi", lambda: 5)
+    found, line = sandbox.shell_report()
+    assert found and "confined by landlock; a command can send signals" in line
+
+
 def test_the_doctor_s_line(programs: Path, tmp_path: Path) -> None:
     assert sandbox.shell_report() == (
         True, f"{programs}/sh; commands not confined: there is no bwrap on the path; no Landlock; "
