@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from cognition import AccessRules, Rule
 from cognition.base.display import shown_name
@@ -36,19 +35,11 @@ class SandboxedCommand:
     Args:
         sandbox: of the shell.
         access: policy's rules for the command.
-        root: its working directory.
-        readable: further directories that it may read.
-        path: the value of its ``PATH``.
-        network: whether it may use the network.
+        denials: the profile of its sandbox; None if it is not confined.
     """
 
-    def __init__(
-        self, sandbox: Sandbox, access: AccessRules, root: Path, readable: Sequence[Path], path: str, *, network: bool
-    ) -> None:
-        self._sandbox, self._access = sandbox, access
-        self._denials: Denials | None = None
-        if sandbox.confined:
-            self._denials = Denials(access, root, readable, path, network=network)
+    def __init__(self, sandbox: Sandbox, access: AccessRules, denials: Denials | None) -> None:
+        self._sandbox, self._access, self._denials = sandbox, access, denials
 
     def words(self) -> tuple[str, ...]:
         """Return the words before the command that confine it.

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from cognition import AccessRules, ConfigError
 from interpreters.toolbox.root_directory import format_path
 from interpreters.toolbox.shell._command import LATE, LOOK, Command
+from interpreters.toolbox.shell._denied_paths import Denials
 from interpreters.toolbox.shell._output import SHOWN, CommandOutput, OutputFolder
 from interpreters.toolbox.shell._sandboxed_command import SandboxedCommand
 from interpreters.toolbox.shell.environment import check_environment, environment, shell_program
@@ -222,7 +223,9 @@ class Shell:
     def confine(self, access: AccessRules, *, network: bool) -> SandboxedCommand:
         """Return how one command is confined, under policy's rules for it."""
         path = environment(self._given)["PATH"]
-        return SandboxedCommand(self.sandbox, access, self.root, self.readable, path, network=network)
+        confined = self.sandbox.confined
+        denials = Denials(access, self.root, self.readable, path, network=network) if confined else None
+        return SandboxedCommand(self.sandbox, access, denials)
 
     def _start(self, command: str, confined: SandboxedCommand, *, background: bool) -> Command:
         self.check(command)
