@@ -1,6 +1,7 @@
 """Errors of the embedding program. Mistakes of a model or a tool are data, never exceptions."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from cognition.base.display import LONGEST_LINE, shown_name, shown_text
 
@@ -18,6 +19,19 @@ class CogstepError(Exception):
     def __str__(self) -> str:
         message = super().__str__()
         return shown_text(message) if self.lines else shown_name(message, LONGEST_LINE)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle it with its attributes, whatever its constructor takes."""
+        return _made_again, (type(self), self.args, dict(vars(self)))
+
+
+def _made_again(kind: type[CogstepError], arguments: tuple[Any, ...], attributes: Mapping[str, Any]) -> CogstepError:
+    error = kind.__new__(kind)
+    if isinstance(error, OSError):  # it keeps its attributes, such as ``strerror``, for itself
+        OSError.__init__(error, *arguments)
+    error.args = arguments
+    vars(error).update(attributes)
+    return error
 
 
 class ConfigError(CogstepError, ValueError):

@@ -137,6 +137,15 @@ class History(Sequence[Message]):
     def __repr__(self) -> str:
         return f"History({list(self)!r})"
 
+    def __copy__(self) -> History:
+        return self
+
+    def __deepcopy__(self, memo: object) -> History:
+        return self  # messages can't be changed either
+
+    def __reduce__(self) -> tuple[type[History], tuple[tuple[Message, ...]]]:
+        return History, (tuple(self),)
+
 
 def _history(chunks: tuple[Chunk, ...], tail: Chunk, first: int) -> History:
     """Build a history from its parts. Not a method: method calls are slower, and each step builds a history or two."""
