@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from cognition.policy._command import DEVICE, Mention, Words, reads_input, unversioned
 from cognition.policy._programs import DEVELOPER, LISTED, NOTES, QUIET, RUNNERS, SUBCOMMANDS, SYSTEM
@@ -35,6 +36,8 @@ STARS = re.compile(r"\*+")
 CONNECTING = re.compile(r"[|;&<]")
 LONGEST_VALUE = 40
 """The most characters of a value that follows letters without a space, and may be a name."""
+FEW = 40
+"""The most characters of words whose names are kept."""
 SUBCOMMAND = re.compile(r"[A-Za-z][\w:-]*", re.ASCII)
 
 
@@ -125,6 +128,10 @@ def _names_in(
     """
     if anything or not text:
         return OPEN if anything else None
+    return (_names_in_few if len(text) <= FEW else _find_names)(text, composing, fed, alone)
+
+
+def _find_names(text: str, composing: re.Pattern[str], fed: bool, alone: bool) -> Mention | None:
     text = fold_text(text)
     has_signs = SIGN.search(text) is not None
     if has_signs and composing.search(text) is not None:
@@ -142,6 +149,10 @@ def _names_in(
     if ".exe" in text:
         names = [name.removesuffix(".exe") for name in names]
     return Mention(frozenset(names), False, globs) if names or globs else None
+
+
+_names_in_few = lru_cache(maxsize=1_000)(_find_names)
+"""Cached: most commands have few words, such as ``-m`` and ``test``, and have them often."""
 
 
 def _globs_in(text: str) -> tuple[str, ...]:

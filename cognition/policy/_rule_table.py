@@ -12,6 +12,7 @@ from cognition.values.messages import ToolCall
 from cognition.values.tools import ToolSpec
 
 if TYPE_CHECKING:
+    from cognition.policy._command import Mention
     from cognition.policy._targets import Target, Targets
 
 
@@ -75,6 +76,16 @@ class Index:
         for key in subject.keys:
             if key in keyed:
                 found = found + keyed[key]
+        return found
+
+    def mentioned(self, mention: Mention) -> Iterable[Entry]:
+        """Return the rules that may match one of the programs that a command may run."""
+        if mention.open or mention.globs:
+            return self.all
+        found = self.others
+        if not mention.names.isdisjoint(self.keyed):
+            for key in mention.names.intersection(self.keyed):
+                found = found + self.keyed[key]
         return found
 
 
@@ -179,6 +190,8 @@ class Table:
     def find(self, looked: JudgedCall) -> FirstMatches:
         """Return the rules that match a call."""
         found, groups = FirstMatches(), self._groups(looked.call.name)
+        if not groups:
+            return found
         allowing = False
         for group in groups:
             whole, allowing = group.whole, allowing or bool(group.allowing)
@@ -208,14 +221,22 @@ def _forbid(found: FirstMatches, group: Group, subjects: Targets) -> None:
         found.perhaps = _first(found.perhaps, group.forbidding[0])
     index = group.index(subjects.sort, allowing=False)
     for subject in subjects.found:
-        for placed, matcher in index.entries(subject):
-            match = matcher.prohibits(subject.value)
-            if match == YES and placed.rule.action == "deny":
-                found.deny = _first(found.deny, placed)
-            elif match == YES:
-                found.ask = _first(found.ask, placed)
-            elif match == PERHAPS:
-                found.perhaps = _first(found.perhaps, placed)
+        for entry in index.entries(subject):
+            _match(found, entry, subject.value)
+    for mention in subjects.mentions:
+        for entry in index.mentioned(mention):
+            _match(found, entry, mention)
+
+
+def _match(found: FirstMatches, entry: Entry, value: Any) -> None:
+    placed, matcher = entry
+    match = matcher.prohibits(value)
+    if match == YES and placed.rule.action == "deny":
+        found.deny = _first(found.deny, placed)
+    elif match == YES:
+        found.ask = _first(found.ask, placed)
+    elif match == PERHAPS:
+        found.perhaps = _first(found.perhaps, placed)
 
 
 def _find_all_covering(groups: Sequence[Group], subjects: Targets) -> PlacedRule | None:

@@ -148,6 +148,8 @@ def _are_grammar(heads: list[str]) -> bool:
 
 def join_path(where: str, path: str) -> str | None:
     """Return a relative path from another directory; None if it leaves the root. Links are not followed."""
+    if not where and path.isalnum():
+        return path
     names: list[str] = []
     for name in f"{where}/{path}".split("/"):
         if name == "..":

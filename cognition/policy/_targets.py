@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from cognition.policy._command import Mention
 from cognition.policy._command_patterns import CommandSubject
 from cognition.policy._path_patterns import read_path
 from cognition.policy._shell import read_commands
@@ -46,25 +47,28 @@ class Target(Protocol):
 class Subject:
     """Any other target than a command."""
 
-    __slots__ = ("keys", "plain", "silent", "value")
+    __slots__ = ("keys", "plain", "value")
 
-    def __init__(self, value: Any, keys: tuple[str, ...], *, plain: bool = True, silent: bool = False) -> None:
+    silent = False
+
+    def __init__(self, value: Any, keys: tuple[str, ...], *, plain: bool = True) -> None:
         self.value = value
         self.keys = keys
         self.plain = plain
-        self.silent = silent
 
 
 class Targets:
     """The subjects of a call."""
 
-    __slots__ = ("found", "sort", "unsure")
+    __slots__ = ("found", "mentions", "sort", "unsure")
 
-    def __init__(self, sort: Sort, found: list[Target], unsure: bool) -> None:
+    def __init__(self, sort: Sort, found: list[Target], unsure: bool, mentions: Sequence[Mention] = ()) -> None:
         self.sort = sort
         self.found = found
         self.unsure = unsure
         """Whether there may be more subjects."""
+        self.mentions = mentions
+        """Further programs that the commands may run. Only deny and ask rules are compared with them."""
 
 
 def targets_of(call: ToolCall, tool: ToolSpec) -> Targets:
@@ -96,9 +100,7 @@ def _commands(line: object) -> Targets:
     if not isinstance(line, str):
         return Targets("command", [], True)
     commands, unsure, mentions = read_commands(line)
-    found: list[Target] = [CommandSubject(command) for command in commands]
-    found += [Subject(one, tuple(one.names), plain=not (one.open or one.globs), silent=True) for one in mentions]
-    return Targets("command", found, unsure)
+    return Targets("command", [CommandSubject(command) for command in commands], unsure, mentions)
 
 
 def _paths(values: list[Any]) -> Targets:
