@@ -14,6 +14,8 @@ Words = tuple[str | None, ...]
 DEVICE = re.compile(r"(?:^|/)(?:dev|proc)/")
 VERSION = "0123456789.-"
 """Characters of a version."""
+MACHINE = re.compile(r"^(?:c89-|c99-|\w+-linux-\w+-)|-\w+-linux-\w+$")
+"""The machine that a program is for, or its language: ``x86_64-linux-gnu-gcc``, ``c99-gcc``."""
 ABSOLUTE_DEVICE = re.compile(r"(?:^|[\s=:,@(])/[./]*(?:dev|proc)/")
 
 
@@ -72,7 +74,9 @@ def program_of(word: str | None) -> str:
 
 
 def unversioned(program: str) -> str:
-    """Return a program's name without a version at its end: ``python`` for ``python3.11``."""
+    """Return a program's name without a version at its end, and without a machine: ``python`` for ``python3.11``."""
+    if "-" in program:
+        program = MACHINE.sub("", program)
     return program.rstrip(VERSION) if program[-1:].isdigit() else program
 
 

@@ -10,7 +10,7 @@ from attrs import frozen
 from cognition.policy._command import Command, Mention, Words, program_of
 from cognition.policy._mentions import NAME
 from cognition.policy._path_patterns import names_of
-from cognition.policy._programs import LETTERS, OPTION_VALUES
+from cognition.policy._programs import LETTERS, OPTION_VALUES, RUNS, WRITING
 from cognition.policy._shell import join_path, read_words
 from cognition.policy._text_patterns import compose_text, fits, fold_text
 from cognition.policy.rule_patterns import NO, PERHAPS, YES, Pattern
@@ -22,6 +22,11 @@ _PATH = re.compile(r"[./]").search
 """Whether a word may be the path of a file: in another directory it is another file."""
 _WITH_FOLDER = re.compile("/").search
 NO_LETTERS: Mapping[str, str] = {}
+_WRITES = {
+    program: re.compile(pattern).search if program[-3:] == "awk" else re.compile(pattern).match
+    for program, pattern in WRITING.items()
+}
+SPECIAL = RUNS.keys() | _WRITES.keys() | {"uniq"}
 
 
 @frozen
@@ -75,6 +80,19 @@ def _long(name: str, letters: Mapping[str, str]) -> str:
     return f"--{name}"
 
 
+def special_words(program: str, words: Iterable[str | None]) -> frozenset[str]:
+    """Return the words by which a program writes a file, deletes one, or runs another program.
+
+    A rule that allows the program does so for none of them that it does not name.
+    """
+    runs, writes = RUNS.get(program, ()), _WRITES.get(program)
+    if program == "uniq":  # its second file is the one that it writes
+        return frozenset([word for word in list(words)[1:] if word and word[0] != "-"][1:])
+    return frozenset(
+        word for word in words if word is not None and (word in runs or (writes is not None and writes(word)))
+    )
+
+
 def _operand(word: str | None) -> str | None:
     if word is None:
         return None
@@ -124,6 +142,10 @@ class CommandPattern:
     reading: ParsedCommand
     options: frozenset[str]
     """The options that a command must have. Long words are also compared unchanged."""
+    special: frozenset[str]
+    """The result of ``special_words``."""
+    path: str
+    """The pattern of the program's path, if its last name is no name of a program, as in ``secrets/**``; else empty."""
 
     @classmethod
     def of(cls, pattern: Pattern) -> CommandPattern:
@@ -133,7 +155,9 @@ class CommandPattern:
             words, prefix = words[:-1], True
         program = program_of(words[0])
         reading = parse_command(program, words[1:])
-        return cls(tuple(map(compose_text, words)), prefix, program, reading, reading.options)
+        path = (_operand(words[0]) or "") if "/" in words[0] and not program.strip("*") else ""
+        special = special_words(program, words)
+        return cls(tuple(map(compose_text, words)), prefix, program, reading, reading.options, special, path)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -145,6 +169,8 @@ class CommandPattern:
         if isinstance(subject, Mention):
             return PERHAPS if self._is_mentioned(subject) else NO
         if subject.command.program != self.program and not _same(self.program, subject.command.program):
+            return NO
+        if self.path and not self._operand(self.path, _operand(subject.command.words[0]) or "", subject.command):
             return NO
         reading, unknown = subject.reading, None in subject.command.words
         wanted, having = self.options, reading.options
@@ -166,9 +192,8 @@ class CommandPattern:
             return mention.open and self.program not in REDIRECTIONS
         if any(fits(glob.split("*"), self.program) for glob in mention.globs):
             return True
-        parts = [
-            part for word in self.reading.operands if "*" not in (word or "*") for part in NAME.findall(word or "")
-        ]
+        words = [word for word in self.reading.operands if "*" not in (word or "*")]
+        parts = [part for word in words for part in NAME.findall(word or "")] + NAME.findall(self.path)
         return all(any(_same(wanted, name) for name in mention.names) for wanted in (self.program, *parts))
 
     def _operands(self, having: Words, command: Command) -> int:
@@ -225,7 +250,8 @@ class CommandPattern:
                     return False
             elif wanted != word and not _same(wanted, compose_text(word)):
                 return False
-        return True
+        special = special_words(command.program, words) if command.program in SPECIAL else ()
+        return self.special.issuperset(special)
 
 
 def words_of(pattern: Pattern) -> tuple[str, ...]:

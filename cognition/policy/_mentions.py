@@ -11,7 +11,20 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from cognition.policy._command import DEVICE, Mention, Words, reads_input, unversioned
-from cognition.policy._programs import DEVELOPER, LISTED, NOTES, QUIET, RUNNERS, SUBCOMMANDS, SYSTEM
+from cognition.policy._programs import (
+    ALSO_WORDS,
+    CODE,
+    DEVELOPER,
+    HARMLESS_NAMES,
+    LISTED,
+    NOTES,
+    QUIET,
+    RUNNERS,
+    RUNS,
+    RUNS_OTHERS,
+    SUBCOMMANDS,
+    SYSTEM,
+)
 from cognition.policy._text_patterns import fold_text
 
 NAME = re.compile(r"[\w.+-]+")
@@ -34,8 +47,13 @@ PATH_GLOB = re.compile(r"[\w./*][\w./*-]*")
 ANY = re.compile(r"\?|\[[^]]*\]?")
 STARS = re.compile(r"\*+")
 CONNECTING = re.compile(r"[|;&<]")
-LONGEST_VALUE = 40
-"""The most characters of a value that follows letters without a space, and may be a name."""
+LONGEST_VALUE = 100
+"""The most characters of an option whose letters may be followed by a name, without a space."""
+NOTHING: frozenset[str] = frozenset()
+SPACE = re.compile(r"\s")
+LIKE_COMMAND = re.compile(r"[/=]|\s-")
+ANY_FILE = re.compile(r"^[*?\[](?:[^/]*[^\w/])?$")
+"""A pattern that files of any name match, also one that looks like an option."""
 FEW = 40
 """The most characters of words whose names are kept."""
 SUBCOMMAND = re.compile(r"[A-Za-z][\w:-]*", re.ASCII)
@@ -55,35 +73,68 @@ def mention_of(program: str, words: Words, shapes: Sequence[str], *, fed: bool, 
     if len(words) == 1 and path and not shapes and not fed:
         return None
     anything = computed and None in words
-    if "/" not in path or path.startswith(SYSTEM):
+    if is_of_system(path):
         if program in QUIET:
             return None
         listed = LISTED.get(program)
         if listed is not None and listed.covers(words[1:]):
             return None
         name = program if program in DEVELOPER else unversioned(program)
-        if name in DEVELOPER:
+        if name in DEVELOPER and RUNS.get(name, NOTHING).isdisjoint(words):
             texts = [*_by_developers(name, words), *shapes]
             text = "\n".join(texts)
             if "-" in text or "/" in text:
                 anything = anything or any(map(reads_input, texts)) or (fed and any(map(DEVICE.search, texts)))
-            return _names_in(text, QUOTING, anything, fed=fed)
-    texts = [word for word in words[1:] if word is not None]
+            anything = anything or (any(map(ANY_FILE.search, shapes)) and not _takes_any_file(name, words))
+            nested = any(map(_is_command_line, filter(SPACE.search, texts)))
+            return _names_in(text, QUOTING, anything, fed=fed, nested=nested)
+    running = RUNS.get(unversioned(program), NOTHING)
+    texts = [word for word in words[1:] if word is not None and word not in running]
     text = "\n".join([*texts, *shapes])
     return _names_in(text, COMPOSING, anything or fed or words.count(None) > len(shapes), alone=True)
 
 
+def _is_command_line(text: str) -> bool:
+    """Return whether a text may be a command line of a program that runs others."""
+    if text[:2] == "--":
+        text = text.partition("=")[2]
+    names = NAME.findall(fold_text(text))
+    return not RUNNERS.isdisjoint(names) and (
+        LIKE_COMMAND.search(text) is not None or not (RUNNERS - ALSO_WORDS).isdisjoint(names)
+    )
+
+
+def _takes_any_file(name: str, words: Words) -> bool:
+    """Return whether a program runs nothing even if the name of a file looks like an option."""
+    return words[1] in HARMLESS_NAMES if name == "git" else name not in RUNS_OTHERS and name not in CODE
+
+
 def is_known(program: str, words: Words) -> bool:
     """Return whether a program is one of the tables, found by its name alone or in a folder of the system."""
-    path = words[0] or ""
-    if "/" in path and not path.startswith(SYSTEM):
-        return False
-    return program in QUIET or program in LISTED or program in DEVELOPER or unversioned(program) in DEVELOPER
+    return is_of_system(words[0] or "") and (
+        program in QUIET or program in LISTED or program in DEVELOPER or unversioned(program) in DEVELOPER
+    )
+
+
+def is_of_system(path: str) -> bool:
+    """Return whether a program is found by its name alone, or in a folder of the system."""
+    return "/" not in path or (path.startswith(SYSTEM) and "/.." not in path)
 
 
 def mention_of_value(text: str) -> Mention | None:
     """Return the programs that a later command may run because of a variable's value."""
     return _names_in(text, COMPOSING, False)
+
+
+def mention_of_pattern(shape: str) -> Mention | None:
+    """As ``mention_of_value``, for a value that the shell expands, such as ``bin/c*``."""
+    return _names_in(shape, QUOTING, False)
+
+
+def mention_of_copies(words: Words) -> Mention:
+    """Return the programs that may have another name after such a command."""
+    found = OPEN if None in words else _names_in("\n".join(filter(None, words[1:])), COMPOSING, False)
+    return OPEN if found is None else found
 
 
 def _by_developers(program: str, words: Words) -> list[str]:
@@ -115,7 +166,13 @@ def _without_notes(words: Words, notes: frozenset[str]) -> list[str | None]:
 
 
 def _names_in(
-    text: str, composing: re.Pattern[str], anything: bool, *, fed: bool = False, alone: bool = False
+    text: str,
+    composing: re.Pattern[str],
+    anything: bool,
+    *,
+    fed: bool = False,
+    alone: bool = False,
+    nested: bool = False,
 ) -> Mention | None:
     """Return the names in words.
 
@@ -125,10 +182,11 @@ def _names_in(
         anything: whether any other name may be run as well.
         fed: whether a program that they name would read code.
         alone: whether such a program may run code without more.
+        nested: whether one of the words may be a command line of its own.
     """
     if anything or not text:
         return OPEN if anything else None
-    return (_names_in_few if len(text) <= FEW else _find_names)(text, composing, fed, alone)
+    return (_names_in_few if len(text) <= FEW else _find_names)(text, composing, fed, alone or nested)
 
 
 def _find_names(text: str, composing: re.Pattern[str], fed: bool, alone: bool) -> Mention | None:
@@ -139,11 +197,17 @@ def _find_names(text: str, composing: re.Pattern[str], fed: bool, alone: bool) -
     text = LONG_NAME.sub("", text) if "--" in text else text
     globs = _globs_in(text) if has_signs and GLOB_SIGN.search(text) else ()
     names = NAME.findall(text)
+    names += filter(None, [unversioned(name) for name in names if name[-1].isdigit() and name[0] not in "-+"])
     if (alone or (has_signs and CONNECTING.search(text))) and not RUNNERS.isdisjoint(names):
         return OPEN
     if "-" in text or "+" in text:
         for found in [name for name in names if name[0] in "-+" and name[1:2] != "-"]:
             names += [found[place:] for place in range(1, min(len(found), LONGEST_VALUE + 1))]
+            if len(found) > LONGEST_VALUE:
+                return OPEN
+        names += [part for name in names if "+" in name for part in name.split("+") if part]
+        if alone and not RUNNERS.isdisjoint(names):
+            return OPEN
     if fed and not RUNNERS.isdisjoint(names):
         return OPEN
     if ".exe" in text:

@@ -15,6 +15,8 @@ from cognition.policy._programs import (
     CODE,
     INLINE,
     INLINE_LONG,
+    RUN_FIRST,
+    RUNS,
     RUNS_OTHERS,
     SHELL_FLAGS,
     SHELL_LONG_FLAGS,
@@ -36,6 +38,16 @@ NPM_OPTIONS = frozenset(
 )
 """Options of npm and pnpm that name no program, no file of options and no other project."""
 ONLY_TELL = frozenset({"--version", "-V", "--help", "-h"})
+NODE_TESTS = re.compile(
+    r"--test-(?:name-pattern|skip-pattern|only|concurrency|timeout|reporter-destination)(?:=.*)?"
+    r"|--test-reporter=(?:dot|junit|lcov|spec|tap)|--(?:test|watch|no-warnings|enable-source-maps)"
+)
+"""Options of node behind ``--test`` that load no module."""
+NODE_FLAGS = re.compile(
+    r"NODE_OPTIONS=(?:\s*--(?:max-(?:old|semi)-space-size=\d+|no-(?:warnings|deprecation)|enable-source-maps"
+    r"|trace-(?:warnings|deprecation|uncaught)|preserve-symlinks|openssl-legacy-provider|experimental-vm-modules)\b)*\s*"
+)
+"""Values of ``NODE_OPTIONS`` that load no module."""
 SED_FLAGS = re.compile(r"-[nrEsuz]+|-i[^e]*|--(?:q\w*|s\w*|r[\w-]*|u\w*|n[\w-]*|z[\w-]*|p\w*|d\w*|i[\w-]*(?:=.*)?)")
 """Options of sed without a separate value; long ones may be cut."""
 SED_SET = r"\[\^?\]?(?:(?!\1)[^\]\\\n\[])*+\]"
@@ -97,13 +109,13 @@ OPTIONS_OF_GIT = OPTIONS_OF.pop("git")
 LETTERS_OF = {name: {one[1] for one in options if len(one) == 2} for name, options in RUNS_OTHERS.items()}
 SETTING_SIGN = re.compile("[-.:=]")
 """Characters of which git's settings and options contain one, except for its commands that run others."""
-LETTERS_OF_GIT = {"": "c", "clone": "u", "difftool": "x", "rebase": "x"}
+LETTERS_OF_GIT = {"": "c", "clone": "u", "difftool": "x", "grep": "O", "rebase": "x"}
 """By git's commands, letters of options that run others; those of the empty one precede a command."""
 REPLACED = ("{}", "%")
 """The placeholders allowed for ``xargs -I``."""
-CHECKED = INLINE.keys() | CODE.keys() | RUNS_OTHERS.keys() | {"sed", "gsed"}
+CHECKED = INLINE.keys() | CODE.keys() | RUNS_OTHERS.keys() | RUNS.keys() | {"sed", "gsed"}
 """Programs with arguments to check for code."""
-READS_OTHERS = SHELLS | CARRIERS.keys() | INLINE.keys() | CODE.keys() | RUNS_OTHERS.keys() | {"eval", "find"}
+READS_OTHERS = SHELLS | CARRIERS.keys() | CHECKED | RUN_FIRST | {"eval", "find"}
 """Programs that run other programs named in their arguments."""
 
 
@@ -162,6 +174,8 @@ def command_of(name: str, words: Words) -> tuple[Words, bool]:
     if carrier.assignments and at < len(words) and "=" in require_known(words[at]):
         raise UnsureError  # to `env` any name before it is one of a variable
     inner, harmless = words[at + carrier.operands :], given <= carrier.harmless
+    if name == "env" and inner[:1] == ("-",):
+        raise UnsureError  # the option ``-i``, even behind ``--``
     if not carrier.more or not inner:
         return inner, harmless
     if program_of(inner[0]) in READS_OTHERS:
@@ -317,7 +331,7 @@ def _check_sed(words: Words) -> None:
             if "f" in letters[: None if word[:2] != "--" else 1]:
                 raise UnsureError  # a script from a file
             _check_sed_script(value)
-            may_be_taken = True
+            may_be_taken, found = True, found or word == "-e"
         elif may_be_taken or not found:
             found = found or not may_be_taken
             _check_sed_script(word)
@@ -341,11 +355,13 @@ def _check_interpreter(name: str, words: Words) -> None:
             if word is None or word.partition("=")[0] in INLINE_LONG or (word[:1] == "-" and set(letters) & set(word)):
                 raise UnsureError  # its options may stand behind a file
     at, flags = 1, FLAGS.get(name, ONLY_NAMED)
-    if len(words) > 1 and ONLY_TELL.issuperset(words[1:]):
+    if len(words) > 1 and (ONLY_TELL.issuperset(words[1:]) or (words[1:] == ("-v",) and name not in MODULES)):
         return
     while at < len(words) and (option := flags.fullmatch(require_known(words[at]))):
         at += 2 if option["value"] is not None else 1
     if name in ("node", "nodejs") and "--test" in words[1:at]:
+        if any(word is not None and word[:1] == "-" and not NODE_TESTS.fullmatch(word) for word in words[at:]):
+            raise UnsureError
         return  # without a file it runs those of the project
     if at < len(words) and words[at] == "-m" and name in MODULES:
         require_known(words[at + 1] if at + 1 < len(words) else None)

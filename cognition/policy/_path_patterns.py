@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from unicodedata import normalize
 
 from attrs import field, frozen
 
@@ -42,9 +43,12 @@ class Path:
     """Whether it does not start in the working directory, so that its place relative to it is unknown."""
     plain: bool = field(init=False)
     """Whether it has no backslash, which some systems treat as a separator."""
+    exact: tuple[Names, ...] = field(init=False)
+    """The names as systems read them that tell these differences: with dots at their ends, and not composed."""
 
     def __attrs_post_init__(self) -> None:
         object.__setattr__(self, "folded", _bared(self.names))
+        object.__setattr__(self, "exact", _exact(self.names, self.folded))
         object.__setattr__(self, "outside", not self.real and leads_out(self.names[0]))
         object.__setattr__(self, "plain", not any("\\" in name for name in self.names))
 
@@ -105,6 +109,8 @@ class PathPattern:
         """As in ``CommandPattern``. Backslashes count as slashes too, as on some systems."""
         names = path.folded
         if _matches(self.forbidden, names) or (path.outside and self._by_its_end(names)):
+            return YES
+        if any(_matches(self.forbidden, one) or (path.outside and self._by_its_end(one)) for one in path.exact):
             return YES
         if path.plain:
             return NO
@@ -211,6 +217,15 @@ def is_end(pattern: Sequence[str], place: int) -> bool:
 
 def _bared(names: Names) -> Names:
     return tuple(map(bare_name, names))
+
+
+def _exact(names: Names, folded: Names) -> tuple[Names, ...]:
+    if all(name.isascii() and name[-1:] not in (" ", ".") for name in names):
+        return ()
+    found = [tuple(map(fold_text, names))]
+    if not all(map(str.isascii, names)):
+        found.append(tuple([normalize("NFD", name).casefold() for name in names]))
+    return tuple([one for one in found if one != folded])
 
 
 def bare_name(name: str) -> str:

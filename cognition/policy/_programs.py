@@ -130,7 +130,7 @@ CODE: Mapping[str, str] = {
     r"(?i:\b(?:edit|load_extension)\b)",
     **dict.fromkeys(("pypy", "pypy3", "python", "python2", "python3"),
                     r"^(?:-m)?(?:asyncio|code|pdb|timeit)$|^-[bBdEIOPqsSuvx]*i"),
-    "node": r"^data:|=data:", "php": r"^data:|=data:", "cmake": r"^(?:-E|-P)",
+    "node": r"(?i:^\W*data:|=\W*data:)", "php": r"^data:|=data:", "cmake": r"^(?:-E|-P)",
     "git": r"(?i:^alias\.|^include(?:if)?\.|\.(?:askpass|clean|cmd|command|driver|editor|external|fsmonitor|gitproxy|"
     r"helper|hookspath|pager|process|program|receivepack|smudge|sshcommand|textconv|uploadpack|vcs)$)|^ext::|^-O.|rename-section$|^help\.autocorrect",
     "less": r"^\+", "more": r"^\+", "most": r"^\+",
@@ -163,8 +163,10 @@ RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "gmake": frozenset({"--eval", "-E"}),
     "go": frozenset({"-exec", "--exec", "-toolexec", "--toolexec", "-vettool", "--vettool"}),
     "cargo": frozenset({"--config", "watch"}),
-    "gcc": frozenset({"-wrapper"}),
-    "g++": frozenset({"-wrapper"}),
+    **dict.fromkeys(
+        ("c++", "cc", "clang", "clang++", "g++", "gcc"),
+        frozenset({"-wrapper", "-specs", "--specs", "-fplugin", "--ld-path"}),
+    ),
     "rustc": frozenset({"-C", "--codegen"}),
     "hg": frozenset({"--config"}),
     "svn": frozenset({"--diff-cmd", "--diff3-cmd", "--editor-cmd", "--config-option"}),
@@ -188,19 +190,55 @@ RUNS_OTHERS: Mapping[str, frozenset[str]] = {
     "rg": frozenset({"--pre", "--hostname-bin"}),
     "fd": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
     "fdfind": frozenset({"-x", "-X", "--exec", "--exec-batch"}),
-    **dict.fromkeys(("conda", "hatch", "mamba", "micromamba", "pdm", "pipenv", "pipx", "poetry", "rye"), RUN),
+}
+"""Programs with the options that make them run others. The beginning of a long option counts as the option."""
+
+RUNS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(
+        (
+            "conda",
+            "dotenv",
+            "hatch",
+            "mamba",
+            "micromamba",
+            "pdm",
+            "pipenv",
+            "pipx",
+            "poetry",
+            "rustup",
+            "rye",
+            "volta",
+        ),
+        RUN,
+    ),
     **dict.fromkeys(("docker", "kubectl", "podman", "uv"), RUN | {"exec"}),
     "npm": frozenset({"dlx", "exec", "explore"}),
-    "pnpm": frozenset({"dlx", "exec"}),
-    "yarn": frozenset({"dlx", "exec"}),
-    **dict.fromkeys(("asdf", "fnm", "nvm", "pyenv", "rbenv", "tox"), frozenset({"exec"})),
-    **dict.fromkeys(("dotenv", "rustup", "volta"), RUN),
-    "bundle": frozenset({"exec"}),
-    "direnv": frozenset({"exec"}),
+    **dict.fromkeys(("pnpm", "yarn"), frozenset({"dlx", "exec"})),
+    **dict.fromkeys(("asdf", "bundle", "direnv", "fnm", "nvm", "pyenv", "rbenv", "tox"), frozenset({"exec"})),
     "mise": frozenset({"exec", "x"}),
     "nix": frozenset({"develop", "run", "shell"}),
 }
-"""Programs with the options that make them run others. The beginning of a long option counts as the option."""
+"""Programs with the words behind which they run another program."""
+RUN_NEXT: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys(("hatch", "pdm", "pipenv", "pipx", "poetry", "rye", "uv"), RUN),
+    **dict.fromkeys(("npm", "pnpm", "yarn"), frozenset({"dlx", "exec"})),
+    "bundle": frozenset({"exec"}),
+}
+"""Those of them whose next word is this program, unless it is an option."""
+RUN_FIRST = frozenset({"bunx", "npx", "pnpx", "uvx"})
+"""Programs whose first word is the program that they run, unless it is an option."""
+WRITING: Mapping[str, str] = {
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), r">"),
+    "find": r"-(?:delete|fls|fprint0?|fprintf)$",
+    "git": r"--outp",
+    **dict.fromkeys(("gsed", "sed"), r"-[nrEsuz]*i|--i"),
+    "sort": r"-[bdfghiMnRrVcCmsuz]*o|--o",
+    "tar": r"--ind",
+    "tree": r"-\w*o",
+}
+"""Programs that mostly read, with a regular expression for the arguments by which they write or delete."""
+COPYING = frozenset({"cp", "install", "ln", "link", "mv"})
+"""Programs that give a file another name."""
 
 COMMAND_VARIABLES = frozenset(
     """
@@ -214,7 +252,7 @@ UNSURE_VARIABLES = frozenset(
     """
     AWKPATH BASH_ENV CDPATH GIT_EXEC_PATH GNUMAKEFLAGS HOME IFS JAVA_TOOL_OPTIONS LD_AUDIT LD_PRELOAD MAKEFILES
     MAKEFLAGS OLDPWD PERL5DB PERL5LIB PERL5OPT PWD PYTHONINSPECT PYTHONSTARTUP RIPGREP_CONFIG_PATH RUBYOPT TAR_OPTIONS
-    TERMINFO
+    TERMINFO XDG_CONFIG_DIRS XDG_CONFIG_HOME
     """.split()
 )
 """Variables that make programs run code unknown to this parser, or that change expansions."""
@@ -234,7 +272,7 @@ UNSURE = frozenset(
     ssh sshpass start-stop-daemon strace su systemd-run taskset tcsh tmux torify torsocks trap typeset unset unshare
     arch bwrap choom concurrently cpulimit cross-env dumb-init faketime gosu proot softlimit ssh-agent su-exec
     tini uclampset watchexec
-    bunx genv gnice gnohup gstdbuf gtime gtimeout gxargs nix-shell npx pnpx uvx
+    genv gnice gnohup gstdbuf gtime gtimeout gxargs nix-shell
     alacritty valgrind vi view vim watch xonsh xvfb-run yash zsh compgen fc gnome-terminal i386
     i486 i586 i686 kitty konsole newgrp run-parts sg uname26 uxterm x-terminal-emulator x86_64 xterm
     """.split()
@@ -287,6 +325,7 @@ QUIET = frozenset(
     stat strings stty sum sync tac tail tee test times top touch tr tree true truncate tsort tty type ulimit
     umask uname unexpand uniq unix2dos unlink unzip uptime users vdir vmstat w wait wc whereis which who whoami xxd
     xz xzcat yes zcat zstd
+    black clang-format gofmt hadolint isort ruff shellcheck shfmt
     """.split()
 )
 """Programs that run nothing with any arguments, and those whose arguments other modules read: ``awk``,
@@ -341,6 +380,7 @@ LISTED: Mapping[str, OptionList] = {
     "zip": OptionList("rqvjuyxi0123456789"),
     "split": OptionList("abdelnx0123456789", "additional-suffix bytes lines number numeric-suffixes suffix-length"),
     "install": OptionList("DCTdgmotv0123456789", "directory group mode owner verbose"),
+    **dict.fromkeys(("less", "more"), OptionList("EFMNRSXimnqs0123456789", "chop-long-lines raw-control-chars")),
     "rsync": OptionList(
         "avzrulptgoDnPhxcHAXiq", "archive checksum delete dry-run exclude include progress stats verbose", ":"
     ),
@@ -349,14 +389,14 @@ LISTED: Mapping[str, OptionList] = {
 
 DEVELOPER = frozenset(
     """
-    ansible ansible-playbook apk apt apt-cache apt-get aws az bazel black brew buck bundle cargo cc celery clang
-    clang++ clang-format clang-tidy cmake composer conda coverage cpack ctest curl dart dnf docker
-    docker-compose dotnet dpkg eslint flake8 flutter g++ gcc gcloud gem gh git glab gmake go gofmt
-    golangci-lint gradle gradlew gulp gunicorn hadolint hatch helm heroku http httpie https invoke isort java javac
+    ansible ansible-playbook apk apt apt-cache apt-get aws az bazel brew buck bundle cargo cc celery clang
+    clang++ clang-tidy cmake composer conda coverage cpack ctest curl dart dnf docker
+    docker-compose dotnet dpkg eslint flake8 flutter g++ gcc gcloud gem gh git glab gmake go
+    golangci-lint gradle gradlew gulp gunicorn hatch helm heroku http httpie https invoke java javac
     javadoc jest journalctl just k9s kubectl ld lerna make mamba meson mix mkdocs mocha mvn mvnw mypy netlify next
     ninja nox npm nvm nx openssl packer pacman pdm phpunit pip pip3 pipenv pipx playwright pnpm podman poetry
     pre-commit prettier prisma protoc pulumi pylint pyright pytest rails rake rbenv redis-cli rollup rspec rubocop
-    ruff rustc rustfmt rustup serverless service shellcheck shfmt sphinx-build stack systemctl
+    rustc rustfmt rustup serverless service sphinx-build stack systemctl
     task terraform tofu tox tsc turbo uv uvicorn vagrant vercel virtualenv vite vitest webpack wget xcodebuild yarn
     yum zig
     """.split()
@@ -370,9 +410,25 @@ NOTES: Mapping[tuple[str, str], frozenset[str]] = {
     **dict.fromkeys((("gh", "issue"), ("gh", "pr")), frozenset({"-t", "--title", "-b", "--body"})),
 }
 """Of subcommands: the options with a text for people."""
+HARMLESS_NAMES = frozenset("add checkout commit diff ls-files mv reset restore rm show stash status".split())
+"""Subcommands of git that run nothing, whatever files they are given."""
 
-RUNNERS = SHELLS | CARRIERS.keys() | INLINE.keys() | UNSURE | {"eval"}
-"""Programs that run code, or the programs that their words name."""
+RUNNERS = (
+    SHELLS
+    | CARRIERS.keys()
+    | INLINE.keys()
+    | UNSURE
+    | RUN_FIRST
+    | frozenset("awk docker eval find gawk git gmake gsed kubectl make mawk nawk podman sed tar uv".split())
+) - {".", "r"}
+"""Programs that run code, or the programs that their words name; without the names that most often mean others."""
+ALSO_WORDS = frozenset(
+    """
+    alias arch at batch bind command complete concurrently declare docker dumb-init enable env exec expect find git hash
+    let make nice parallel perf read screen script set source time timeout trap typeset unset unshare view watch
+    """.split()
+)
+"""Those of them that are words of texts, too: commands only beside an option or a path."""
 
 PREDICTABLE = frozenset("hostname nproc uname whoami".split())
 """Programs with an output that a command line can't choose."""
@@ -385,6 +441,6 @@ SUBCOMMANDS: Mapping[str, int] = {
         """.split(),
         1,
     ),
-    **dict.fromkeys(("docker", "kubectl", "npm", "pnpm", "podman", "uv", "yarn"), 1),
+    **dict.fromkeys(("docker", "kubectl", "npm", "podman", "uv"), 1),
 }
 """Programs whose next words describe the action, and how many."""

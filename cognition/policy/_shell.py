@@ -12,11 +12,22 @@ from collections.abc import Sequence
 from unicodedata import category
 
 from cognition.policy._command import Command, CommandLine, Mention, UnreadableError, UnsureError, Words, program_of
-from cognition.policy._mentions import EXPANSION, GLUED, OPEN, is_known, mention_of, mention_of_value
+from cognition.policy._mentions import (
+    EXPANSION,
+    GLUED,
+    OPEN,
+    is_known,
+    is_of_system,
+    mention_of,
+    mention_of_copies,
+    mention_of_pattern,
+    mention_of_value,
+)
 from cognition.policy._nested_commands import (
     ASSIGNMENT,
     AWKS,
     CHECKED,
+    NODE_FLAGS,
     check_arguments,
     command_of,
     commands_of_find,
@@ -27,11 +38,14 @@ from cognition.policy._nested_commands import (
 from cognition.policy._programs import (
     CARRIERS,
     COMMAND_VARIABLES,
+    COPYING,
     EXPORTING,
     GRAMMAR,
     INLINE,
     PREDICTABLE,
     QUIET,
+    RUN_FIRST,
+    RUN_NEXT,
     SETTING,
     SHELLS,
     SKIPPED,
@@ -43,11 +57,15 @@ from cognition.policy._shell_tokens import (
     BETWEEN,
     BLANK,
     COMMENT,
+    EXPANDING,
+    FOR_VARIABLE,
     LITERAL,
     NAME_OF_VARIABLE,
+    PLACES,
     PLAIN,
     PLAIN_IN_QUOTES,
     PLAIN_LINE,
+    PLAIN_PATH,
     PLAIN_WORDS,
     PRIVATE,
     QUOTED_WORD,
@@ -58,6 +76,7 @@ from cognition.policy._shell_tokens import (
     TAKEN,
     TEST,
     TEST_WORDS,
+    TILDE,
     UNSEEN,
     VARIABLE,
 )
@@ -104,6 +123,11 @@ EXPANDED = frozenset("$`\\<>(")
 RUNNING = REFUSED | MOVING | CARRIERS.keys() | SHELLS | INLINE.keys() | AWKS | SETTING | {"eval", "find"}
 """Programs whose commands are more than their words, and those that are not read everywhere."""
 NO_PROGRAMS = MARKS | GRAMMAR | {""}
+SOURCING = frozenset({".", "source"})
+ENVIRONMENT = re.compile(r"(?:(?!\.\./)[\w.-]+/)+bin/activate")
+"""The script of a virtual environment: it puts the environment's programs before others."""
+BY_PATH = MOVING | CARRIERS.keys() | AWKS | SETTING | {"eval", "find"}
+"""Programs that their path may replace by others; the tables are about those of the shell and the system."""
 DESCRIPTOR = re.compile(r"\d+-?|-")
 
 
@@ -194,8 +218,10 @@ class ShellReader:
     """Whether this line has given a value to a variable."""
     unknown_values = False
     """Whether a variable may have any text as its value."""
+    exported = False
+    """Whether variables that are set from here on may be in the environment of programs."""
     unknown_environment = False
-    """Whether programs may find such a variable in their environment."""
+    """Whether programs may find a variable with any text there."""
     other_programs = False
     """Whether a name may be another program than that of the tables, since ``PATH`` has changed."""
     where: str | None = ""
@@ -215,6 +241,8 @@ class ShellReader:
         self.unsure = False
         self.found: list[Command] = []
         self.mentions: list[Mention] = []
+        self.copied: list[Words] = []
+        """The commands that have given a file another name."""
         self.pending: list[tuple[str, bool, bool]] = []
         """The here-documents that begin at the next line: the last line of each, whether shells expand nothing in it,
         and whether they drop the tabs before its lines.
@@ -313,6 +341,8 @@ class ShellReader:
                 elif letter == "#" and (comment := COMMENT.match(line, at)):
                     self.at = comment.end()
                 elif redirection := REDIRECTION.match(line, at):
+                    if line[at - 1 : at] in ("}", "\n") and FOR_VARIABLE.search(line[:at].replace(CONTINUED, "")):
+                        raise UnreadableError  # `{name}>file` sets a variable, and runs what its index contains
                     self.at = redirection.end()
                     grammar = len(texts) if grammar is None else grammar
                     mark = redirection.group().lstrip("0123456789")
@@ -355,7 +385,8 @@ class ShellReader:
         heads: list[str] = []
         for word in [*TEST_WORDS.findall(text), "||"]:
             if word not in ("&&", "||"):
-                words.append(None if "$" in word and word[0] != "'" else word.strip("'\""))
+                expands = EXPANDING.search(word) and word[0] != "'" and word != "[["
+                words.append(None if expands else word.strip("'\""))
                 heads.append(word)
                 continue
             if words and words[0] != "[[" and heads[0][0] != "-":
@@ -411,8 +442,11 @@ class ShellReader:
                 end = len(self.line) if end < 0 else end
                 text = self.line[self.at : end]
                 self.at = end + 1
-                if (text.lstrip("\t") if tabs else text) == last:
+                bare = text.lstrip("\t") if tabs else text
+                if bare == last:
                     break
+                if bare.startswith(last):
+                    raise UnreadableError  # within a substitution, bash may end the document in this line
                 if text.endswith("\\") and not literal:
                     raise UnreadableError  # the next line is a part of this one, and may look like the last one
                 lines.append(text)
@@ -468,6 +502,8 @@ class ShellReader:
             else:
                 if not self.stars and letter in "*?[{" and not LITERAL.match(line, self.at):
                     known = False
+                elif letter == "~" and TILDE.match(line, self.at):  # a directory that the line may have chosen
+                    known, self.computed = False, True
                 pieces.append(letter)
                 self.at += 1
         if self.at == begun and self.at < len(line):
@@ -536,7 +572,7 @@ class ShellReader:
             return False
         if variable := VARIABLE.match(line, at):
             self.at = variable.end()
-            self.computed = self.computed or variable.group().strip("${}") in TAKEN
+            self.computed = self.computed or self.is_taken(variable.group().strip("${}"))
             pieces.append(EXPANSION)
             return False
         if line.startswith("${", at) or (not quoted and line[at + 1 : at + 2] in ("'", '"')):
@@ -544,6 +580,11 @@ class ShellReader:
         pieces.append("$")
         self.at = at + 1
         return True
+
+    def is_taken(self, name: str) -> bool:
+        """Return whether the line itself decides a variable of the shell."""
+        moved = self.strayed or self.where is None or not PLAIN_PATH.fullmatch(self.where)
+        return name in TAKEN or (name in PLACES and moved)
 
     def output_of(self, place: int) -> str:
         """Return the text in a word for the output of the commands found from here on."""
@@ -615,6 +656,7 @@ class ShellReader:
                     self.assign(texts[place])
                     if texts[place] is None:
                         self.setting(None, heads[place])
+                self.exported = True
                 self.unknown_environment |= self.unknown_values
             self.command(tuple(texts[begun:]), begun > first, self.depth)
         elif begun > first:
@@ -637,10 +679,13 @@ class ShellReader:
         self.assigned = True
         if text is None:
             self.unknown_values = self.unknown_values or self.computed or any(map(GLUED.search, self.shapes))
+            self.mentions += filter(None, map(mention_of_pattern, self.shapes))
+            self.unknown_environment = self.unknown_environment or self.exported
         elif "+=" in text:
             self.unknown_values = True
         elif (mention := mention_of_value(text.partition("=")[2])) is not None:
             self.mentions.append(mention)
+        self.unknown_environment = self.unknown_environment or (self.exported and self.unknown_values)
 
     def mention(self, program: str, words: Words) -> None:
         """Note the programs that a command may run because its words name them."""
@@ -648,8 +693,12 @@ class ShellReader:
         if self.other_programs:
             words = (f"./{words[0]}", *words[1:])
         found = mention_of(program, words, self.shapes, fed=self.fed, computed=computed)
-        if self.unknown_environment or (self.devices and self.fed):
-            found = None if is_known(program, words) and program in QUIET else OPEN
+        if program in COPYING:
+            self.copied.append(words)
+        if self.unknown_environment or (self.fed and (self.devices or self.copied)):
+            found = None if is_known(program, words) and program in QUIET - AWKS else OPEN
+        elif self.copied and "/" in (words[0] or "/"):
+            self.mentions += [mention_of_copies(copied) for copied in self.copied]
         if found is not None:
             self.mentions.append(found)
 
@@ -682,6 +731,8 @@ class ShellReader:
             self.other_programs = True
         if name in UNSURE_VARIABLES or name.startswith(UNSURE_BEGINNINGS):
             raise UnsureError
+        if name == "NODE_OPTIONS" and not NODE_FLAGS.fullmatch(text or ""):
+            raise UnsureError
         if name in COMMAND_VARIABLES:
             self.within(require_known(text).partition("=")[2])
 
@@ -691,6 +742,11 @@ class ShellReader:
         if depth > DEEPEST or name in NO_PROGRAMS:
             raise UnreadableError if name in GRAMMAR and depth <= DEEPEST else UnsureError
         altered = altered or self.strayed
+        if name in BY_PATH and not is_of_system(words[0] or ""):  # another program of this name
+            self.found.append(Command(words, name, altered, False, self.where))
+            self.mention(name, words)
+            if name not in CARRIERS:
+                return
         if (
             None in words
             and name in CHECKED
@@ -703,10 +759,15 @@ class ShellReader:
                 raise UnsureError  # a program may be told to put something else in the place of {} or %
             self.mention(name, words)
             check_arguments(name, words)
+            if name in RUN_FIRST or name in RUN_NEXT:
+                self.run_next(name, words, depth)
             return
         carrier = CARRIERS.get(name)
         if carrier is None:
             self.found.append(Command(words, name, altered, False, self.where))
+        if name in SOURCING and len(words) == 2 and ENVIRONMENT.fullmatch(words[1] or ""):
+            self.other_programs = self.strayed = True
+            return
         if name in REFUSED:
             raise UnsureError
         if name in MOVING:
@@ -739,14 +800,27 @@ class ShellReader:
             self.where, self.strayed = outside
         else:
             self.mention(name, words)
+            if name == "getopts":
+                raise UnsureError  # it gives one of its words to a variable, such as PATH
             if name == "read":
                 self.unknown_values = self.assigned = True
+                self.unknown_environment = self.unknown_environment or self.exported
             self.strayed = self.strayed or name in SETTING
             check_arguments(name, words)
             for word in words[1:] if name in EXPORTING else ():
                 self.setting(word, word or "")
             for word in words[1:] if name == "read" else ():
                 self.setting(None, f"{word}=")
+
+    def run_next(self, name: str, words: Words, depth: int) -> None:
+        """Record the command that a program such as ``npx`` or ``uv run`` runs. Only prohibitions are about it."""
+        begun = 1 if name in RUN_FIRST else 2
+        if name in RUN_FIRST or words[1:2][0] in RUN_NEXT[name]:
+            inner = words[begun:]
+            if inner and inner[0] is not None and inner[0][:1] != "-":
+                place = len(self.found)
+                self.command(inner, True, depth + 1)
+                self.found[place:] = [one._replace(carries=True) for one in self.found[place:]]
 
     def carried(self, name: str, words: Words, altered: bool, depth: int) -> None:
         """Record a program that runs another command, and that command."""
@@ -760,6 +834,8 @@ class ShellReader:
             self.assign(word)
         if name == "time" and not harmless:  # to bash, whose keyword only knows `-p`, the option is the command
             self.found.append(Command(words[1:], program_of(words[1]), altered, where=self.where))
+        if inner and inner[0] in SETTING:
+            raise UnsureError
         if inner:
             self.computed = self.computed or CARRIERS[name].more  # the words that it reads
             where, self.where = self.where, self.where if harmless else None

@@ -37,8 +37,22 @@ TEST = re.compile(
 TEST_WORDS = re.compile(r"""[^ \t"']*(?:"[^"]*"|'[^']*'|[^ \t])""")
 PLAIN_IN_QUOTES = re.compile(r'[^"$`\\]+')
 NAME_OF_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-TAKEN = frozenset({"_", "OPTARG", "REPLY"})
-"""Variables that a shell sets to words of commands."""
+TAKEN = frozenset(
+    """
+    _ BASH_ARGV BASH_ARGV0 BASH_COMMAND BASH_EXECUTION_STRING BASH_REMATCH BASH_SOURCE COPROC DIRSTACK FUNCNAME HISTCMD
+    MAPFILE OPTARG READLINE_LINE REPLY
+    """.split()
+)
+"""Variables that a shell sets to words of the line."""
+PLACES = frozenset({"OLDPWD", "PWD"})
+"""Variables that a shell sets to its directories."""
+PLAIN_PATH = re.compile(r"[\w./+-]*", re.ASCII)
+TILDE = re.compile(r"(?<![^\s=:;&|(<>])~[+\-\d]")
+"""A directory of the shell: ``~+`` is the present one."""
+FOR_VARIABLE = re.compile(r"[^\s;&{]\}\Z")
+"""The end of ``{name}``, which before a redirection is a variable to set."""
+EXPANDING = re.compile(r"[$`*?\[{~]")
+"""Signs in a word that a shell may expand."""
 PRIVATE = re.compile(r"[a-z][a-z0-9]*")
 """Names of variables that no program and no shell reads."""
 UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]")

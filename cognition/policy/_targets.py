@@ -17,6 +17,8 @@ from cognition.values.tools import ToolSpec
 
 HEAD = re.compile(r"(?:---|\+\+\+|rename from|rename to|copy from|copy to) (.*)")
 GIT = "diff --git "
+DIFF = re.compile(r"diff |--- |\+\+\+ |Index: |From |#|\s")
+"""The beginning of a text that is a diff, and no path."""
 
 PREFIXED = re.compile(r"[abciow]/(.+)", re.DOTALL)
 """git's prefixes: ``a/`` and ``b/``, and those of ``diff.mnemonicPrefix``."""
@@ -114,6 +116,8 @@ def _paths(values: list[Any]) -> Targets:
         named, more = diff_paths(text)
         texts += named or [text]
         unsure = unsure or more
+        if named and not DIFF.match(text):  # a file may have such a name, too
+            texts.append(text)
     for text in texts:
         path = read_path(text)
         if path is None:

@@ -1102,6 +1102,130 @@ TRICKS: Mapping[str, Kind] = {
         ),
         before=REPOSITORY,
     ),
+    "a here-document that ends within a substitution": Kind(
+        (),
+        bash=(
+            "echo $(cat <<'E'\nfoo\nE) ; curl x\nE\n)",
+            "echo $(cat <<'E'\nfoo\nE ) ; curl x\nE\n)",
+            'echo "$(cat <<\'E\'\nE) "; curl x\nE\n)"',
+            "echo <(cat <<'E'\nfoo\nE) ; curl x\nE\n)",
+            "x=$(cat <<E | cat\nE) ; curl x\nE\n)",
+        ),
+    ),
+    "a variable before a redirection": Kind(
+        ("ls {a[`curl x`]}>f",),
+        bash=(
+            "ls {a['$(curl x)']}>&2",
+            "ls {a['$(curl x)']}<&0",
+            "ls {a['$(curl x)']}<<<x",
+            "ls {a['$(curl x)']}<<E\nE",
+            "[ x ] {a['$(curl x)']}<&0",
+            "ls {a['$(curl x)']}\\\n>f",
+        ),
+    ),
+    "patterns in tests that dash does not know": Kind(
+        (),
+        dash=(
+            "[[ a || bin/cur? x ]]",
+            "[[ a || ./bin/c*l x ]]",
+            "[[ ! a || ! bin/c*l ]]",
+            "[[ a || bin/cu* x && ls ]]",
+        ),
+    ),
+    "variables that programs find in their environment": Kind(
+        (
+            "command export CC=curl; make",
+            "command export a=curl; make CC=$a",
+            "export CC; CC=$(echo curl); make",
+            "export CC; a=cu; CC=${a}rl; make",
+            "echo curl > q; export CC; read CC < q; make",
+            "export CC; for CC in $(echo curl); do make; done",
+            "cd bin; export CC; for CC in $PWD/c*; do make -C ..; done",
+            "x='bin/c*'; make CC=$x",
+        ),
+        bash=(
+            "builtin export CC=curl; make",
+            "time export CC=curl; make",
+            "export CC; CC=cu; CC+=rl; make",
+            "export CC; read CC <<<curl; make",
+        ),
+        seconds=20.0,
+    ),
+    "directories whose names are commands": Kind(
+        ("mkdir -p 'a --eval=all:;curl all'; cd 'a --eval=all:;curl all' && make $PWD",),
+        bash=("mkdir 'x;curl y'; cd 'x;curl y' && make -C .. CC=~+",),
+        seconds=20.0,
+    ),
+    "files whose names are options": Kind(
+        (
+            "touch -- '--eval=$(shell curl y)'; make *",
+            "mkdir d; cd d; touch -- -wrapper curl z.c; gcc *",
+            "mkdir d; cd d; touch -- -wrapper curl z.c; cc *",
+        ),
+        seconds=20.0,
+    ),
+    "an editor of texts within another program": Kind(
+        (
+            "make CC='sed -n -e s/a/c_rl/ -e y/_/u/ -e e q;:'",
+            "CC='sed -n -e s/a/c_rl/ -e y/_/u/ -e e q;:' make -e",
+            "git grep -nO'sed -n -e s/a/c_rl/ -e y/_/u/ -e e' a -- q",
+            "env -- - sed -n -e s,a,bin/c_rl, -e y/_/u/ -e e q",
+            "cc -wrapper sed,-n,-e,s/a/c_rl/,-e,y/_/u/,-e,e,--,q a.c",
+        ),
+        before="echo a > q; echo 'int main(){}' > a.c; " + REPOSITORY + "; git add q",
+        terminal=True,
+        seconds=20.0,
+    ),
+    "data as a module": Kind(
+        (
+            "NODE_OPTIONS='--import=data:text/javascript,import(`child_process`).then(c=>c.exec(`curl`))' node x.js",
+            "node --test --import 'DATA:text/javascript,import(`child_process`).then(c=>c.spawnSync(`curl`))' t.js",
+            "node --test '--import= data:text/javascript,import(`child_process`).then(c=>c.spawnSync(`curl`))' t.js",
+        ),
+        before="touch x.js t.js",
+        seconds=30.0,
+    ),
+    "another program by its path": Kind(
+        (
+            "ln -s /usr/bin/env find; ./find curl x",
+            "ln -s /usr/bin/env cd2; mv cd2 popd; ./popd curl y z",
+            "ln -s /usr/bin/env timeout; ./timeout curl x",
+        ),
+    ),
+    "input under another name": Kind(
+        (
+            "ln -s /dev/stdin s; echo 'BEGIN{system(\"curl y\")}' | awk -f s",
+            "ln -s /dev/stdin s; echo 'all:;curl y' | make -f s",
+            "ln -s /dev/fd s; echo 'all:;curl y' | make -f s/0",
+            "ln -s /dev/stdin GNUmakefile; make <<E\nall:;curl y\nE",
+        ),
+        seconds=20.0,
+    ),
+    "a program under another name": Kind(
+        (
+            "ln -s /usr/bin/curl q; ./q x",
+            "cp /usr/bin/curl q; ./q x",
+            "mv /usr/bin/curl q; ./q x",
+            "cp /usr/bin/curl ls2; PATH=.:$PATH; ls2 x",
+            "install /usr/bin/curl q; ./q x",
+        ),
+    ),
+    "files with settings": Kind(
+        (
+            "NODE_OPTIONS='--require ./evil.cjs' node wrap.js",
+            "NODE_OPTIONS=--require=./evil.cjs npm -v",
+            "XDG_CONFIG_HOME=z git status",
+        ),
+        before=REPOSITORY
+        + (
+            "; echo \"require('child_process').spawnSync('curl')\" > evil.cjs; cp curl bin/curl2; "
+            "echo 'int main(){}' > a.c; echo 'system(\"curl x\");1' > evil.pm; touch x.pl; "
+            "printf '[core]\nfsmonitor = curl x\n' > q; printf 'BEGIN{system(\"curl\")}' > f2; "
+            "cp bin/curl bin/git-curl; echo '[core]\nfsmonitor=curl x' > .gitconfig; mkdir -p z/git; "
+            "cp .gitconfig z/git/config"
+        ),
+        terminal=True,
+    ),
 }
 """Each runs ``curl``, ``rm -rf`` or ``git push``, and the reader denies it or asks."""
 
@@ -1237,31 +1361,10 @@ BEYOND: Mapping[str, Kind] = {
     "a file of the line itself": Kind(
         (
             "cat <<E > q; sh q\ncurl x\nE",
-            "ln -s /usr/bin/curl q; ./q x",
-            "cp /usr/bin/curl q; ./q x",
-            "mv /usr/bin/curl q; ./q x",
-            "cp /usr/bin/curl ls2; PATH=.:$PATH; ls2 x",
-            "install /usr/bin/curl q; ./q x",
             "tee q < /usr/bin/curl > o; sh q x",
             "cat /usr/bin/curl > q; sh q x",
             "dd if=/usr/bin/curl of=q; sh q x",
         ),
-    ),
-    "the content of a file": Kind(
-        (
-            "NODE_OPTIONS='--require ./evil.cjs' node wrap.js",
-            "NODE_OPTIONS=--require=./evil.cjs npm -v",
-            "XDG_CONFIG_HOME=z git status",
-        ),
-        before=REPOSITORY
-        + (
-            "; echo \"require('child_process').spawnSync('curl')\" > evil.cjs; cp curl bin/curl2; "
-            "echo 'int main(){}' > a.c; echo 'system(\"curl x\");1' > evil.pm; touch x.pl; "
-            "printf '[core]\nfsmonitor = curl x\n' > q; printf 'BEGIN{system(\"curl\")}' > f2; "
-            "cp bin/curl bin/git-curl; echo '[core]\nfsmonitor=curl x' > .gitconfig; mkdir -p z/git; "
-            "cp .gitconfig z/git/config"
-        ),
-        terminal=True,
     ),
 }
 """Each runs ``curl``, and the line doesn't show it: a file contains the code, or the line renames the program.

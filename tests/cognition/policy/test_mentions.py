@@ -84,11 +84,12 @@ def test_a_command_may_run_what_its_words_name(line: str, expected: set[str] | N
 
 
 def test_a_value_behind_letters_is_read_so_far_and_no_farther() -> None:
-    longest = "a" * (LONGEST_VALUE + 5)
+    longest = "a" * (LONGEST_VALUE - 1)
     mention = mention_of("unknown", ("unknown", f"-{longest}"), [], fed=False, computed=False)
 
     assert mention is not None
-    assert mention.names == {f"-{longest}", *(longest[place:] for place in range(LONGEST_VALUE))}
+    assert mention.names == {f"-{longest}", *(longest[place:] for place in range(len(longest)))}
+    assert mention_of("unknown", ("unknown", f"-{longest}aa"), [], fed=False, computed=False) == OPEN
 
 
 def test_an_unknown_program_runs_what_it_reads() -> None:

@@ -376,7 +376,7 @@ def test_what_could_be_read_of_an_unsure_line_is_recorded(line: str, expected: l
         ("{ unknown; } >&2", ()),
         ("ls | (cat)\nunknown", ()),
         ("ls | { cat <(pwd); unknown; }", (OPEN,)),
-        ("ls | ruff a", (Mention(frozenset({"a"})),)),
+        ("ls | flake8 a", (Mention(frozenset({"a"})),)),
         # The environment
         ("A=1 unknown", (Mention(frozenset({"1"})),)),
         ("read a; unknown", ()),
@@ -389,16 +389,16 @@ def test_what_could_be_read_of_an_unsure_line_is_recorded(line: str, expected: l
         ("ls; unknown $(nproc)", (Mention(frozenset({"1"})),)),
         ("unknown $X_X", ()),
         # Words that xargs reads
-        ("ls | xargs ruff", (OPEN,)),
+        ("ls | xargs flake8", (OPEN,)),
         ("ls | xargs cat", ()),
         # Patterns of names
-        ("ruff -q 'b*'", (Mention(frozenset({"-q", "q", "b"}), globs=("b*",)),)),
-        ("ruff 'a *'", (Mention(frozenset({"a"}), globs=("*",)),)),
-        ("ruff 'a/*' 'b?'", (Mention(frozenset({"a", "b"}), globs=("b*",)),)),
+        ("flake8 -q 'b*'", (Mention(frozenset({"-q", "q", "b"}), globs=("b*",)),)),
+        ("flake8 'a *'", (Mention(frozenset({"a"}), globs=("*",)),)),
+        ("flake8 'a/*' 'b?'", (Mention(frozenset({"a", "b"}), globs=("b*",)),)),
         # Versions of tools
-        ("ruff3 'a(b)'", (Mention(frozenset({"a", "b"})),)),
+        ("mypy3 'a(b)'", (Mention(frozenset({"a", "b"})),)),
         ("flake8 'a(b)'", (Mention(frozenset({"a", "b"})),)),
-        ("ruff- 'a(b)'", (OPEN,)),
+        ("flake8- 'a(b)'", (OPEN,)),
         # Texts for people
         ("git commit --message=a=b", ()),
         ("git commit --message=a=b c", (Mention(frozenset({"c"})),)),

@@ -84,7 +84,7 @@ def write(path: str) -> ToolCall:
         ("echo $X", ()),
         ("echo 'a*b'", ()),
         ("eval x", ()),
-        ("uv run pytest", ()),
+        ("uv run pytest", ("uv run pytest", "uv run pytest:*")),
         ("", ()),
         ("echo " + "x" * 400, ("echo:*",)),
     ],

@@ -329,6 +329,105 @@ def test_commands_are_matched_widely_where_forbidden_and_narrowly_where_allowed(
 
 
 @pytest.mark.parametrize(
+    ("pattern", "line", "covered"),
+    [
+        ("sed -n:*", "sed -n 1p f", True),
+        ("sed -n:*", "sed -n -i 1d f", False),
+        ("sed -n:*", "sed -n 1p f -i", False),
+        ("sed -n:*", "sed -n -s -i.bak p f", False),
+        ("sed -n:*", "sed -n --in-place p f", False),
+        ("sed -n:*", "gsed -n 1p f", False),
+        ("sed:*", "sed -ni 1d f", False),
+        ("sed -i:*", "sed -i 1d f", True),
+        ("find . -name:*", "find . -name x -print", True),
+        ("find . -name:*", "find . -name x -delete", False),
+        ("find . -name:*", "find . -name x -fprint f", False),
+        ("find . -name:*", "find . -name x -fprint0 f", False),
+        ("find . -name:*", "find . -name x -fprintf f %p", False),
+        ("find . -name:*", "find . -name x -fls f", False),
+        ("find . -delete:*", "find . -delete", True),
+        ("git diff:*", "git diff --stat", True),
+        ("git diff:*", "git diff --output=f", False),
+        ("git log:*", "git log --output f", False),
+        ("git show:*", "git show --outp=f", False),
+        ("git grep:*", "git grep -n x", True),
+        ("git grep:*", "git grep -nOcat x", False),
+        ("awk:*", "awk '{print $1}' f", True),
+        ("awk:*", "awk 'BEGIN{print > \"f\"}'", False),
+        ("sort:*", "sort -u f", True),
+        ("sort:*", "sort -o f f", False),
+        ("sort:*", "sort -uo f f", False),
+        ("sort:*", "sort --output=f f", False),
+        ("uniq:*", "uniq -c f", True),
+        ("uniq:*", "uniq -c f g", False),
+        ("uniq f g", "uniq f g", True),
+        ("tar tf:*", "tar tf x.tar", True),
+        ("tar tf:*", "tar tf x.tar --index-file=f", False),
+        ("tree:*", "tree -L 2", True),
+        ("tree:*", "tree -o f", False),
+        ("uv:*", "uv sync", True),
+        ("uv:*", "uv run pytest", False),
+        ("uv run:*", "uv run pytest", True),
+        ("docker:*", "docker exec x ls", False),
+        ("docker exec:*", "docker exec x ls", True),
+        ("node --test:*", "node --test test/a.js", True),
+        ("node --test:*", "node --test --import DATA:text/javascript,x f", False),
+        ("node --test:*", "node --test --test-reporter=./x.js f", False),
+        ("node --test:*", "node --test --test-reporter=spec f", True),
+    ],
+)
+@pytest.mark.behaviour("B10")
+def test_an_allowance_names_the_words_by_which_a_program_writes_or_runs_others(
+    pattern: str, line: str, covered: bool
+) -> None:
+    call, tool = ToolCall("1", "Bash", {"command": line}), ToolSpec("Bash", command="command")
+
+    assert ("allow" if covered else "ask") == Policy((Rule("allow", f"Bash({pattern})"),), "ask").judge(
+        call, tool
+    ).action
+
+
+@pytest.mark.parametrize(
+    ("line", "action"),
+    [
+        ("true", "allow"),
+        ("ls | head", "allow"),
+        ("cat secrets/key", "allow"),  # a rule on commands: the tools that open files apply it to paths
+        ("secrets/run", "deny"),
+        ("./secrets/run", "deny"),
+        ("cd secrets && ./run", "deny"),
+        ("secrets/a/run x", "allow"),
+        ("unknown secrets/run", "ask"),
+        ("unknown secret/run", "allow"),
+    ],
+)
+def test_a_pattern_of_paths_is_about_the_programs_in_that_folder(line: str, action: str) -> None:
+    call, tool = ToolCall("1", "Bash", {"command": line}), ToolSpec("Bash", command="command")
+
+    assert action == Policy((Rule("deny", "*(secrets/**)"),)).judge(call, tool).action
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("secrets/**", "secrets/\n--- b"),
+        ("secrets/**", "secrets/x\n--- b/../key"),
+        ("x*", "x\n+++ y"),
+        ("secret.*", "secret."),
+        (".env.*", ".env."),
+        ("e*.txt", "e\u0301x.txt"),
+        ("\u00e9*.txt", "e\u0301x.txt"),
+        ("a.*/b", "a./b"),
+    ],
+)
+@pytest.mark.behaviour("B10")
+def test_a_path_is_denied_under_each_name_that_a_system_may_give_it(pattern: str, path: str) -> None:
+    call, tool = ToolCall("1", "Read", {"path": path}), ToolSpec("Read", paths=("path",))
+
+    assert Policy((Rule("deny", f"*({pattern})"),)).judge(call, tool).action == "deny"
+
+
+@pytest.mark.parametrize(
     ("action", "address"),
     [
         ("allow", "https://a.example.com/x"),
