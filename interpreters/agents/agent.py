@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from contextvars import Context, copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import get_ident
@@ -313,6 +314,8 @@ class StreamedTurn:
     _room: SimpleQueue[None] = field(factory=SimpleQueue)
     """An entry for each event that may still be added."""
     _ended: SimpleQueue[None] = field(factory=SimpleQueue)
+    _context: Context = field(factory=copy_context)
+    """The ``contextvars`` of the program where the stream was made."""
     _pool: ThreadPool | None = None
     _thread: int = 0
     _over: bool = False
@@ -327,7 +330,7 @@ class StreamedTurn:
             return None
         if self._pool is None:
             self._pool = ThreadPool()
-            self._pool.start(self._drive)
+            self._pool.start(partial(self._context.run, self._drive))
         event = self._events.get()
         if event is None:
             self._over = True

@@ -60,6 +60,18 @@ class StructuredResult(RunResult, Generic[T]):
         return super().ok and not _wrong(self.returns, self.text)
 
 
+FENCE = re.compile(
+    r"\s*(?P<mark>`{3,}|~{3,})(?:json)?[ \t]*\r?\n(?P<inside>.*?)(?:\r?\n\s*(?P=mark)\s*)?\Z", re.DOTALL | re.I
+)
+"""A fence of Markdown around a whole answer. Its end may not be there yet."""
+
+
+def _unfenced(text: str) -> str:
+    """Return an answer without a fence of Markdown around all of it, in which models put JSON."""
+    found = FENCE.match(text)
+    return text if found is None else found["inside"]
+
+
 class AnswerType:
     """A type for structured answers: its schema, and the reader from an answer's text to a value.
 
@@ -85,7 +97,7 @@ class AnswerType:
             AnswerError: the text does not fit the type; the message lists every problem.
         """
         try:
-            data = DECODER.decode(text)
+            data = DECODER.decode(_unfenced(text))
         except (ValueError, RecursionError) as error:
             raise AnswerError(f"the answer is no JSON ({error}): {text[:200]!r}", text) from error
         try:
@@ -251,7 +263,7 @@ class PartialAnswer:
             return
         text = "".join(self._pieces)
         self._pieces, self._read = [text], self._length
-        value = partial_json(text)
+        value = partial_json(_unfenced(text))
         if value is not NOTHING and value != self._told:
             self._told = value
             yield value

@@ -60,6 +60,10 @@ IN_A_LOOP = (
 )
 
 
+LOOP_SECONDS = 2.0
+"""Seconds that the end of a handle waits for what its tools have left in the event loop."""
+
+
 class HandleObservers(Observers):
     """Observers of a session in a host."""
 
@@ -313,6 +317,7 @@ class AgentHandle:
                 self._host.request(lambda identity: say.Dispose(identity, self.key), self.answer_wait)
         finally:
             self.observers.close()
+            self.program.tool_loop.close(LOOP_SECONDS)
 
     def __enter__(self) -> AgentHandle:
         return self

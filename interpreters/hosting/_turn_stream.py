@@ -9,6 +9,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -177,6 +178,8 @@ class TurnStream:
         self._begun = Turn()
         """Records the effects that began on this side, and whether the turn is over here."""
         self._wake: Callable[[], object] = lambda: None
+        self._context = copy_context()
+        """The ``contextvars`` of the program where the turn was begun, for its tools."""
         self._asked = 0
         self._unread = self._unread_bytes = 0
         """Number of events that arrived but are unread, and the bytes of their lines."""
@@ -450,11 +453,13 @@ class TurnStream:
                 access=effect.access,
                 report=lambda text: self._handle.send(say.ProgressReport(*job.place, text)),
                 begins=partial(job.try_begin, effect.effect_id),
+                awaits=self._handle.program.tool_loop.run,
                 keeper=self._handle.kept.undo_hook(spawning_effect(asked.owner, self._handle.key) or effect.effect_id),
             )
             own = self._handle.program.performers.get(CallTool)
             if not (self._is_by_hand(effect) or (own is not None and is_async(own))):
-                threading.Thread(target=self._run, args=(job,), name=f"cogstep-{effect.call.name}", daemon=True).start()
+                work = partial(self._context.copy().run, self._run, job)
+                threading.Thread(target=work, name=f"cogstep-{effect.call.name}", daemon=True).start()
                 return
         self._put(job)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, ClassVar, Self, Unpack
 
@@ -48,6 +48,7 @@ from interpreters.observing.async_delivery import await_all
 from interpreters.tools.context import ToolContext
 from interpreters.tools.failures import describe
 from interpreters.tools.offloading import await_answer, run_to_end
+from runtime.threads.event_loop import run_on
 
 Work = Callable[[], Coroutine[Any, Any, Answered | None]]
 """Carries out an effect. Its task calls it, so an early cancellation leaves no unawaited coroutine."""
@@ -313,6 +314,9 @@ class AsyncInterpreter(Interpreter):
     def _call_tool(self, effect: CallTool) -> None:
         if self._tool(effect) is not None or CallTool in self.program.performers:
             self._perform_beside(effect, self._context(effect, self._send))
+
+    def _runner(self) -> Callable[[Awaitable[Any]], Any]:
+        return partial(run_on, asyncio.get_running_loop())
 
     def _remember(self, decision: Remember) -> None:
         if self.program.memory is not None:  # the short-key protocol has a field for notes, used or not

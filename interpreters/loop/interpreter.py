@@ -472,8 +472,13 @@ class Interpreter(ABC):
             report=lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
             begins=partial(turn.try_begin, effect.effect_id),
             keeper=self.program.keeper,
+            awaits=self._runner(),
         )
         return context
+
+    def _runner(self) -> Callable[[Awaitable[Any]], Any]:
+        """Return the function that runs a coroutine of a tool from another thread, and waits for it."""
+        return self.program.tool_loop.run
 
     def _spawn(self, effect: SpawnWorker) -> None:
         if SpawnWorker in self.program.performers:

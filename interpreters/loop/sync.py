@@ -14,6 +14,7 @@ import contextlib
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -204,7 +205,10 @@ class SyncInterpreter(Interpreter):
             self.suspend(reason)  # a run that began meanwhile
         self.observers.close()
         self.dispose()
-        return self._threads.close(seconds)
+        left = self._threads.close(seconds)
+        if self._parent is None:
+            self.program.tool_loop.close(max(0.0, deadline - monotonic()))
+        return left
 
     # ---------------------------------------------------------------------------------------- where inputs come from
 
@@ -292,7 +296,8 @@ class SyncInterpreter(Interpreter):
         return self._open(given) if isinstance(given, Letter) else given
 
     def _perform_beside(self, effect: Effect, context: ToolContext[Any] | None = None) -> None:
-        self._threads.start(partial(self._perform_on_thread, effect, self._scope(effect, context)))
+        work = partial(self._perform_on_thread, effect, self._scope(effect, context))
+        self._threads.start(partial(copy_context().run, work))
 
     def _perform_on_thread(self, effect: Effect, scope: Scope) -> None:
         letter: MailboxMessage | Later | Future[Answered] | None
@@ -362,7 +367,8 @@ class SyncInterpreter(Interpreter):
 
     def _hire(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
         child._notes, child._parent = self._notes, partial(self._ask_for_worker, parent)
-        self._threads.start(partial(self._work, effect, child, task, own, parent))
+        work = partial(self._work, effect, child, task, own, parent)
+        self._threads.start(partial(copy_context().run, work))
 
     def _work(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
         letter: MailboxMessage

@@ -24,6 +24,11 @@ class Field:
     """Its name in the constructor."""
 
 
+def is_typed_dict(kind: Any) -> bool:
+    """Return whether a class is a TypedDict, also one of ``typing_extensions``, whose class is another."""
+    return is_typeddict(kind) or (type(kind).__name__ == "_TypedDictMeta" and hasattr(kind, "__required_keys__"))
+
+
 def is_named_tuple(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
@@ -37,7 +42,7 @@ def record_of(kind: Any, path: str) -> tuple[list[Field], Callable[..., Any]] | 
     """
     made = get_origin(kind) or kind
     if not isinstance(made, type) or not (
-        is_typeddict(made) or attrs.has(made) or dataclasses.is_dataclass(made) or is_named_tuple(made)
+        is_typed_dict(made) or attrs.has(made) or dataclasses.is_dataclass(made) or is_named_tuple(made)
     ):
         return None
     try:
@@ -54,7 +59,7 @@ def record_of(kind: Any, path: str) -> tuple[list[Field], Callable[..., Any]] | 
 
 
 def _fields(made: Any, hints: Mapping[str, Any]) -> list[Field]:
-    if is_typeddict(made):
+    if is_typed_dict(made):
         needed: frozenset[str] = getattr(made, "__required_keys__", frozenset())
         return [_key(name, hint, name in needed) for name, hint in hints.items()]
     if attrs.has(made):
@@ -79,8 +84,9 @@ def _fields(made: Any, hints: Mapping[str, Any]) -> list[Field]:
 
 def _key(name: str, hint: Any, needed: bool) -> Field:
     """Return a key of a TypedDict. If its annotations are strings, Python does not know which keys are required."""
-    while get_origin(hint) in (Required, NotRequired):
-        needed = get_origin(hint) is Required
+    while get_origin(hint) in (Required, NotRequired) or getattr(get_origin(hint), "_name", "") == "ReadOnly":
+        if get_origin(hint) in (Required, NotRequired):
+            needed = get_origin(hint) is Required
         (hint,) = get_args(hint)
     return Field(name, hint, needed, name)
 

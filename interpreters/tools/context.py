@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager, nullcontext, suppress
 from enum import Enum
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from attrs import define, field
 
@@ -18,6 +19,7 @@ from interpreters.tools.undo_hook import UndoHook
 
 LOG = logging.getLogger("cogstep")
 Deps = TypeVar("Deps")
+Result = TypeVar("Result")
 
 
 class ToolError(Exception):
@@ -63,6 +65,8 @@ class ToolContext(Generic[Deps]):
     tool: str = field(default="", kw_only=True)
     _report: Callable[[str], object] | None = field(default=None, kw_only=True)
     _begins: Callable[[], bool] | None = field(default=None, kw_only=True)
+    _awaits: Callable[[Awaitable[Any]], Any] | None = field(default=None, kw_only=True)
+    """Runs a coroutine on the session's event loop and waits for it, from another thread."""
     access: AccessRules = field(default=NO_RULES, kw_only=True)
     """Policy's rules for the files that the tool reaches without being given their names, by a link or in a search. A
     tool that opens files compares them with the files' real paths (``PathAccess``).
@@ -112,6 +116,41 @@ class ToolContext(Generic[Deps]):
         self._when_cancelled = end
         if end is not None:
             self.check()  # after it is there, so that a cancellation from another thread meets it or is met
+
+    def wait_for(self, work: Awaitable[Result]) -> Result:
+        """Run a coroutine on the session's event loop, wait, and return its result. Not for an ``async def`` itself.
+
+        Without a session, it runs in an event loop of its own. A cancellation of the call cancels it.
+
+        Raises:
+            ToolCancelled: the call was cancelled.
+        """
+        run: Callable[[Awaitable[Any]], Any] = self._awaits or asyncio.run  # type: ignore[assignment]  # of a coroutine
+        try:
+            made: Result = run(self._cancelled_with(work))
+            return made
+        except asyncio.CancelledError:
+            self.check()
+            raise
+
+    async def _cancelled_with(self, work: Awaitable[Result]) -> Result:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+
+        def end() -> None:
+            with suppress(RuntimeError):  # the loop is closed: the tool came to its end at the same moment
+                loop.call_soon_threadsafe(task.cancel)
+
+        try:
+            self.when_cancelled(end)
+        except ToolCancelled:
+            if isinstance(work, Coroutine):
+                work.close()
+            raise
+        try:
+            return await work
+        finally:
+            self.when_cancelled(None)
 
     def keeping(self, *paths: str, root: str | os.PathLike[str] = ".") -> AbstractContextManager[object]:
         """Return a context manager that saves these files on entry, so that ``undo`` can restore them.

@@ -35,6 +35,9 @@ NUMBERS: frozenset[int] = frozenset(
 NAMES_AT_TIMES = getattr(socket, "EAI_AGAIN", None)
 """A temporary failure of name resolution. An unknown name is a different, permanent error."""
 
+FEW = 5
+"""Exceptions of a group that its description names."""
+
 LONGEST_CHAIN = 8
 """Exceptions to look at, each the cause of the previous one."""
 
@@ -44,6 +47,10 @@ def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         said = message_of(error, error.strerror)
         return said if error.filename is None else f"{said}: {message_of(error, error.filename)}"
+    if isinstance(error, BaseExceptionGroup):
+        inner = [describe(one) for one in error.exceptions[:FEW]]
+        more = f"; and {len(error.exceptions) - FEW} more" if len(error.exceptions) > FEW else ""
+        return f"{message_of(error, error.message)}: {'; '.join(inner)}{more}"
     message = message_of(error, error.args[0] if isinstance(error, KeyError) and error.args else error)
     if " " in message.strip():
         return message
@@ -116,6 +123,8 @@ def may_pass(error: BaseException) -> bool:
     """
     if isinstance(error, ToolError):
         return error.transient and not isinstance(error, ToolRetry)
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(may_pass, error.exceptions))
     one: object = error
     for _ in range(LONGEST_CHAIN):
         if not isinstance(one, Exception) or isinstance(one, ToolError):

@@ -185,7 +185,7 @@ def _resolve(schema: Schema, known: Mapping[str, Schema]) -> Schema:
 def _has_type(value: Any, kind: str | None) -> bool:
     match kind:
         case "integer":
-            return type(value) is int or (type(value) is float and value.is_integer() and abs(value) <= EXACT)
+            return type(value) is int or (type(value) is float and value.is_integer() and abs(value) < EXACT)
         case "number":
             return type(value) is int or (type(value) is float and isfinite(value))
         case "array":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from math import isfinite
@@ -17,9 +16,6 @@ from interpreters.tools._pydantic_models import default_of, is_field
 from interpreters.tools.context import ToolContext
 from interpreters.tools.schema import Schema
 from interpreters.tools.type_shapes import UNIONS, Shape, Shapes
-
-SECTION = re.compile(r"(?:Args|Arguments|Parameters):\s*$")
-ARGUMENT = re.compile(r"\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 
 
 @frozen
@@ -72,10 +68,60 @@ def declarations(function: Callable[..., Any], where: str) -> list[inspect.Param
         ConfigError: they can't be read.
     """
     try:
-        declared = list(inspect.signature(function).parameters.values())
+        declared = _declared(function)
     except (ValueError, TypeError) as error:
         raise ConfigError(f"{where}: its parameters can't be read ({error}); write a function for it") from error
     return declared[1:] if is_method(function) else declared
+
+
+def _declared(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Return the parameters that can still be filled in: a partial's arguments are no parameters any more.
+
+    Raises:
+        TypeError, ValueError: they can't be read.
+    """
+    if not isinstance(function, partial):
+        return list(inspect.signature(function).parameters.values())
+    by_place = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    declared = _declared(function.func)
+    for _ in function.args:
+        if not declared or declared[0].kind not in (*by_place, inspect.Parameter.VAR_POSITIONAL):
+            raise TypeError("the partial binds more arguments than there are")
+        declared = declared[1:] if declared[0].kind in by_place else declared
+    return [one for one in declared if one.name not in function.keywords]
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return a function's name: of a partial, its function's; of another object, its class's."""
+    while isinstance(function, partial) and "__name__" not in vars(function):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+def docstring_of(function: Callable[..., Any]) -> str:
+    """Return a function's docstring: of a partial, its function's; of another object, that of ``__call__`` or its
+    class's.
+    """
+    while isinstance(function, partial) and "__doc__" not in vars(function):
+        function = function.func
+    if not inspect.isroutine(function) and not isinstance(function, partial):
+        own = inspect.getdoc(type(function).__call__)
+        if own and own != inspect.getdoc(object.__call__):
+            return own
+    return inspect.getdoc(function) or ""
+
+
+def check_result(function: Callable[..., Any], label: str) -> None:
+    """Check that a function returns its result.
+
+    Raises:
+        ConfigError: it yields several.
+    """
+    made = inspect.unwrap(_annotated(function))
+    if inspect.isgeneratorfunction(made) or inspect.isasyncgenfunction(made):
+        raise ConfigError(
+            f"tool {label!r} is a generator, and a call has one result; return list(...) of what it yields"
+        )
 
 
 def is_method(function: Callable[..., Any]) -> bool:
@@ -135,34 +181,6 @@ def object_schema(parameters: Collection[Parameter], definitions: Mapping[str, S
     if required := [item.name for item in parameters if item.required]:
         schema["required"] = required
     return {**schema, "$defs": dict(definitions)} if definitions else schema
-
-
-def summary(text: str) -> str:
-    first = text.strip().split("\n\n", 1)[0]
-    return "" if SECTION.match(first) else " ".join(first.split())
-
-
-def read_descriptions(text: str) -> dict[str, str]:
-    """Return the parameter descriptions of a Google-style ``Args:`` section."""
-    found: dict[str, list[str]] = {}
-    inside, margin = False, None
-    current: list[str] = []
-    for line in text.splitlines():
-        indent = len(line) - len(line.lstrip())
-        if not line.strip():
-            continue
-        if not inside:
-            inside = indent == 0 and SECTION.match(line) is not None
-            continue
-        if indent == 0:
-            break
-        margin = indent if margin is None else margin
-        match = ARGUMENT.match(line.strip()) if indent == margin else None
-        if match is not None:
-            current = found[match.group(1)] = [match.group(2)]
-        else:
-            current.append(line.strip())
-    return {name: " ".join(part for part in parts if part) for name, parts in found.items()}
 
 
 def context_name(function: Callable[..., Any]) -> str | None:

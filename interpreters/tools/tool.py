@@ -8,8 +8,9 @@
     multiply.spec.parameters
     {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]}
 
-The tool has the function's name. Its description is the first paragraph of the docstring. Describe parameters in an
-``Args:`` section or with ``Annotated[int, "how many"]``.
+The tool has the function's name. Its description is the docstring without the descriptions of parameters, which go to
+them: in an ``Args:`` section, in the style of NumPy or of Sphinx, or with ``Annotated[int, "how many"]``. Arguments
+that ``functools.partial`` binds are no parameters.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import json
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from copy import copy
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -46,17 +46,19 @@ from interpreters.tools.context import (
     ToolError as ToolError,
     ToolRetry as ToolRetry,
 )
+from interpreters.tools.docstrings import read_docstring
 from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, may_pass, message_of, problems_of
 from interpreters.tools.previews import Preview, PreviewFunction, make_preview, read_preview_function
 from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
 from interpreters.tools.signature import (
+    check_result,
     context_name,
+    docstring_of,
     is_async as is_async,
     is_method,
+    name_of,
     object_schema,
     parameters,
-    read_descriptions,
-    summary,
 )
 from runtime.checking import checked_call
 
@@ -113,10 +115,11 @@ class Tool(Generic[P, R]):
         self.function: Callable[P, R] = function
         self.is_async: bool = is_async(function)
         self.is_method = is_method(function)
-        label = name or str(getattr(function, "__name__", type(function).__name__))
-        text = inspect.getdoc(function) or ""
-        self._parameters, self._context_name, definitions = parameters(function, label, read_descriptions(text))
-        told = summary(text) if description is None else description
+        label = name or name_of(function)
+        check_result(function, label)
+        text, descriptions = read_docstring(docstring_of(function))
+        self._parameters, self._context_name, definitions = parameters(function, label, descriptions)
+        told = text if description is None else description
         schema = object_schema(self._parameters.values(), definitions)
         self.spec: ToolSpec = _spec_of(label, told, schema, options)
         self._previewing = read_preview_function(options.get("preview"), label, self._parameters)
@@ -233,36 +236,21 @@ class Tool(Generic[P, R]):
     def call(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """Check and convert the arguments, call the function, and return its result as text.
 
-        An ``async def`` runs in its own event loop, so this thread must not have a running loop. ``context.cancel()``
-        cancels it at an ``await``.
+        An ``async def`` runs in the session's event loop, or in one of its own without a session: this thread must not
+        have a running loop. ``context.cancel()`` cancels it at an ``await``.
 
         Raises:
             ToolError: the arguments are wrong (the message lists each problem), or the function raised it.
             ToolCancelled: the call was cancelled before or during the run, or the function raised it.
         """
         if self.is_async:
-            try:
-                return asyncio.run(self._call_in_own_loop(arguments, context))
-            except asyncio.CancelledError:
-                context.check()
-                raise
+            return context.wait_for(self.call_async(arguments, context))
         given = self._structured(arguments)
         context.begin()  # as late as can be, since nothing may begin once a cancellation has returned
-        return text_of(self._call(given, context), self.spec.name)
-
-    async def _call_in_own_loop(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-
-        def end() -> None:
-            with suppress(RuntimeError):  # the loop is closed: the tool came to its end at the same moment
-                loop.call_soon_threadsafe(task.cancel)
-
-        context.when_cancelled(end)
-        try:
-            return await self.call_async(arguments, context)
-        finally:
-            context.when_cancelled(None)
+        result = self._call(given, context)
+        if inspect.isawaitable(result):  # of a plain function around an ``async def``
+            result = context.wait_for(result)
+        return text_of(result, self.spec.name)
 
     async def call_async(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """Do the same as ``call`` for an ``async def``, in the running event loop. Raises the same errors."""
@@ -335,6 +323,7 @@ class SchemaTool(Tool[..., Any]):
 
         if not callable(function):
             raise ConfigError(f"tool {spec.name!r} needs a function, not {function!r}")
+        check_result(function, spec.name)
         self.function = function
         self.is_async: bool = is_async(function)
         self.spec = spec
@@ -521,6 +510,11 @@ def text_of(value: Any, name: str) -> str:
         raise ToolError(f"{name} returned a value that has no form in JSON: {error}") from error
 
 
+def _key(value: Any) -> Any:
+    """Return the text of a key in JSON. What is no key stays, and is refused."""
+    return json.dumps(value) if type(value) in (int, float, bool) or value is None else value
+
+
 def _plain(value: Any) -> Any:
     """Convert a value to plain JSON data by its actual types, not by the declared types of its class."""
     if value is None or type(value) in (str, int, float, bool):
@@ -532,7 +526,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, AS_TEXT):
         return str(value)
     if isinstance(value, Mapping):
-        return {_plain(name): _plain(one) for name, one in value.items()}
+        made = {_key(_plain(name)): _plain(one) for name, one in value.items()}
+        if len(made) < len(value):
+            raise TypeError("two keys have the same text")
+        return made
     if is_named_tuple(type(value)):
         return {name: _plain(one) for name, one in zip(value._fields, value, strict=True)}
     if isinstance(value, list | tuple | set | frozenset | deque):

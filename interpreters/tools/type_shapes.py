@@ -24,7 +24,7 @@ from collections.abc import (
 from contextvars import ContextVar
 from datetime import date, datetime, time
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, Flag
 from pathlib import Path, PosixPath, PurePath, PurePosixPath, PureWindowsPath, WindowsPath
 from typing import Annotated, Any, ForwardRef, Literal, TypeVar, Union, get_args, get_origin
 from uuid import UUID
@@ -157,6 +157,10 @@ class Shapes:
             return _choice(arguments, path)
         if origin in UNIONS:
             return union_of(tuple(self._of(member, path) for member in arguments), self.definitions)
+        if isinstance(kind, type) and issubclass(kind, Flag):
+            raise ConfigError(
+                f"{path}: {_name(kind)} has no form in JSON, since its members are combined; use list[...] of an Enum"
+            )
         if isinstance(kind, type) and issubclass(kind, Enum):
             return _choice(list(kind), path)
         return self._container(kind, origin or kind, arguments, path) or self._class(kind, path)

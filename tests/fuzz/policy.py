@@ -33,9 +33,9 @@ from cognition import Policy, Rule, ToolCall, ToolSpec
 
 BASH = ToolSpec("Bash", command="command")
 OPEN = Policy((Rule("deny", "Bash(curl:*)"), Rule("deny", "Bash(push now:*)")))
-ALLOWED = ("ls", "echo", "true", "grep", "./run", "cat a")
+ALLOWED = ("ls", "echo", "true", "grep", "./run", "cat a", "sed -n", "find . -name", "sort", "uniq")
 CLOSED = Policy(tuple(Rule("allow", f"Bash({words}:*)") for words in ALLOWED), "ask")
-FREE = frozenset({"ls", "grep", "cat", "run"})
+FREE = frozenset({"ls", "grep", "cat", "run", "sed", "find", "sort", "uniq"})
 """Programs that lines of the closed policy may run; ``echo`` and ``true`` are the shells' own."""
 CARRIERS = ("env", "nice", "nohup", "timeout", "xargs", "stdbuf", "setsid")
 NOTED = (
@@ -179,6 +179,11 @@ class Writer:
             ("strange", self.strange),
             ("interpreter", self.interpreter),
             ("variable", self.variable),
+            ("document within", self.document_within),
+            ("named redirection", self.named_redirection),
+            ("environment", self.environment),
+            ("other name", self.other_name),
+            ("writing option", self.writing_option),
         )
         return self.random.choice(kinds)
 
@@ -412,6 +417,38 @@ class Writer:
                 f"sed -ne '{script}' a",
                 f"sed --expression='{script}' a",
                 f"sed p -e '{script}' a",
+            )
+        )
+
+    def document_within(self) -> str:
+        last = self.one(("E", "E)", "E ) ;", "EE", "E", "\tE"))
+        begun, end = self.one((("$(", ")"), ('"$(', ')"'), ("<(", ")"), ("(", ")"), ("{ ", "; }")))
+        mark = self.one(("<<E", "<<'E'", "<<-E", '<<"E"'))
+        return f"echo {begun}cat {mark}\n{self.one(('a', self.plain()))}\n{last} {self.marker()}\nE\n{end}"
+
+    def named_redirection(self) -> str:
+        name = self.one(("{a}", "{PATH}", "{a['$(curl x)']}", "{a[`curl`]}", "{}", "{a[$X]}", "${X}", "{a,b}"))
+        return f"{self.plain()} {name}{self.one(('', chr(92) + chr(10)))}{self.one(('<&0', '>out', '>&2', '<<<x'))}"
+
+    def environment(self) -> str:
+        carrier = self.one(("", "", "command ", "builtin ", "time "))
+        first = self.one(("export CC", f"export CC={self.name()}", "export X", "readonly CC", "CC=a"))
+        value = self.one((f"CC={self.name()}", "CC=$(echo curl)", "CC=cu; CC+=rl", "read CC <<< curl", "CC=b*/c*"))
+        return f"{carrier}{first}; {value}; make{self.one(('', ' CC=$CC', ' -e'))}"
+
+    def other_name(self) -> str:
+        copy = self.one(("ln -s", "cp", "ln", "mv", "install"))
+        source = self.one(("bin/curl", "$PWD/bin/curl", "/dev/stdin", "sub/ls", "a"))
+        use = self.one(("./q x", "q x", "sub/../q", "echo 'all:;curl x' | make -f q", "echo curl x | sh q", "ls"))
+        return f"{copy} {source} q; {use}"
+
+    def writing_option(self) -> str:
+        return self.one(
+            (
+                *("sed -n p a", "sed -n -i p a", "sed -n p a -i", "sed -ni p a", "sed -n --in-place p a"),
+                *("sed -n 's/a/b/w out' a", "find . -name a", "find . -name out -delete", "find . -name a -fprint out"),
+                *("find . -name a -fls out", "sort a", "sort -o out a", "sort -uo out a", "sort --output=out a"),
+                *("uniq a", "uniq a out", "uniq -c a out", "sort a --out out", "find . -name a -exec touch out +"),
             )
         )
 

@@ -66,6 +66,7 @@ from interpreters.tools.undo_hook import UndoHook
 from runtime.protocol.model import Runtime
 from runtime.scheduling.owners import new_owner
 from runtime.stores.notes import Memory
+from runtime.threads.event_loop import EventLoopThread
 
 NEEDS_A_LOOP = "which needs an AsyncAgent, or behind a handle a turn that is read by `async for`"
 DECLINED = "the user did not answer the model's questions"
@@ -110,6 +111,8 @@ class Program:
     keeper: UndoHook | None = None
     """Saves the undo data of file changes; None without a recording to save it in."""
 
+    tool_loop: EventLoopThread = field(factory=EventLoopThread)
+    """Runs the ``async def`` tools of a session without an event loop, as long as it lives; shared with its workers."""
     owner: int = field(factory=new_owner)
     """Owner id for taking turns at the model: shared by this session and its workers (``scheduling.owners``)."""
 

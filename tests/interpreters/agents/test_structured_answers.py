@@ -9,7 +9,8 @@ import attrs
 import pytest
 
 from cognition import ConfigError, Failure, GenerationOptions, Limits
-from interpreters import Agent, AnswerError, AsyncAgent, StructuredResult, Tool, TurnFailedError, fakes, tool
+from interpreters import Agent, AnswerError, AsyncAgent, StructuredResult, Tool, TurnFailedError, events, fakes, tool
+from interpreters.agents.structured_answers import PartialAnswer, answer_type
 
 
 @attrs.frozen
@@ -137,3 +138,35 @@ def test_a_tool_that_no_arguments_fit_is_told_and_stops_no_agent() -> None:
     with Agent(fakes.ScriptedModel([]), [odd_tool()]) as agent:
         assert [one.path for one in agent.describe().weakened["odd"]][:1] == ["$.properties.a"]
     Agent(fakes.ScriptedModel([]), [odd_tool()], options=GenerationOptions(constrain=False)).close()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('```\n{"a": 1}\n```\n', {"a": 1}),
+        ('\n~~~~JSON\n{"a": 1}\n~~~~', {"a": 1}),
+        ('```json\r\n{"a": 1}\r\n```', {"a": 1}),
+        ('Here it is:\n```json\n{"a": 1}\n```', None),
+        ('```json\n{"a": 1}\n```\nThere it is.', None),
+        ('```python\n{"a": 1}\n```', None),
+    ],
+)
+def test_a_fence_around_the_whole_answer_is_no_mistake(text: str, value: dict[str, int] | None) -> None:
+    if value is None:
+        with pytest.raises(AnswerError):
+            answer_type(dict[str, int]).read(text)
+        return
+    assert answer_type(dict[str, int]).read(text) == value
+    model = fakes.FunctionModel(lambda request: text)
+    with Agent(model) as agent:
+        result = agent.run("Go!", returns=dict[str, int])
+    assert (result.value, len(model.requests)) == (value, 1)
+    partial = PartialAnswer()
+    parts = [part for event in fenced(text) for part in partial.take(event)]
+    assert parts[-1] == value
+
+
+def fenced(text: str) -> list[events.Event]:
+    pieces = [events.TextDelta(text[place : place + 3]) for place in range(0, len(text), 3)]
+    return [events.Event("s", 1, 1, 1, number, piece) for number, piece in enumerate(pieces)]

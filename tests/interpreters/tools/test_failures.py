@@ -13,7 +13,7 @@ from cognition import CallTool, ConfigError, EffectId, Idle, ToolCall, to_data
 from interpreters import Agent, AgentHost, ToolContext, ToolError, ToolRetry, events, tool
 from interpreters.observing.events import Event
 from interpreters.testing.fakes import ScriptedModel, call
-from interpreters.tools.failures import describe
+from interpreters.tools.failures import describe, may_pass
 from interpreters.tools.tool import LEFT, run_tool_async
 from tests.interpreters.test_workers import spawn
 from tests.interpreters.ways import Way, every_way, in_asyncio, in_sync
@@ -393,3 +393,14 @@ def test_a_method_without_its_object_is_refused() -> None:
         ConfigError, match=r"Shop\.order is a method of a class: give it of an object, as in shop\.order"
     ):
         Agent(ScriptedModel([]), [Shop.order])
+
+
+def test_a_group_of_exceptions_is_described_by_those_in_it() -> None:
+    inner = [ConnectionResetError("peer reset it"), ExceptionGroup("others", [ValueError("no good value")])]
+    group = ExceptionGroup("all failed", inner)
+
+    assert describe(group) == "all failed: peer reset it; others: no good value"
+    assert not may_pass(group)
+    assert may_pass(ExceptionGroup("x", [ConnectionResetError("peer reset it"), TimeoutError()]))
+    many = ExceptionGroup("x", [ValueError(f"bad value {n}") for n in range(7)])
+    assert describe(many).endswith("bad value 4; and 2 more")

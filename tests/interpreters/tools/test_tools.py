@@ -172,7 +172,7 @@ def test_types_have_their_schema(kind: Any, expected: dict[str, Any]) -> None:
 
 
 def test_descriptions_come_from_the_docstring() -> None:
-    """The first paragraph describes the tool, the ``Args:`` section its parameters, ``Annotated`` before it."""
+    """The ``Args:`` section describes parameters, ``Annotated`` before it, and all else the tool."""
 
     @tool(name="paint_it", read_only=True, approval=True)
     def paint(colour: Colour, coats: int = 2, note: Annotated[str, "seen by nobody"] = "") -> str:
@@ -199,7 +199,8 @@ def test_descriptions_come_from_the_docstring() -> None:
     }
 
     assert expected == paint.spec.parameters["properties"]
-    assert (paint.spec.name, paint.spec.description) == ("paint_it", "Paint the wall in a colour.")
+    text = "Paint the wall in a colour.\n\nMore for people.\n\nReturns:\n    nothing: much"
+    assert (paint.spec.name, paint.spec.description) == ("paint_it", text)
     assert (paint.spec.read_only, paint.spec.idempotent, paint.spec.approval) == (True, False, True)
     assert paint(Colour.RED, 3) == "3 x red"
 
