@@ -38,6 +38,7 @@ from cognition import RETRY_PLAN, CallTool, ConfigError, ToolFailed, ToolReturne
 from cognition.base.encoding import bounded
 from cognition.base.strict_json import DEEPEST as DEEPEST_JSON
 from cognition.values.tools import ToolClass
+from interpreters.tools._docstrings import read_docstring
 from interpreters.tools._records import is_named_tuple
 from interpreters.tools.context import (
     LATER,
@@ -46,7 +47,6 @@ from interpreters.tools.context import (
     ToolError as ToolError,
     ToolRetry as ToolRetry,
 )
-from interpreters.tools.docstrings import read_docstring
 from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, may_pass, message_of, problems_of
 from interpreters.tools.previews import Preview, PreviewFunction, make_preview, read_preview_function
 from interpreters.tools.schema import DEEPEST, Schema, is_within, problems

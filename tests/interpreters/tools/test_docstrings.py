@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 
 from cognition import ConfigError
 from interpreters import Agent, ToolContext, ToolError, fakes, tool
-from interpreters.tools.docstrings import read_docstring
+from interpreters.tools._docstrings import read_docstring
 
 GOOGLE = """Clean a folder.
 
