@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -219,3 +221,21 @@ def test_all_problems_stand_in_one_line() -> None:
         from_data({"type": "model_replied", "effect_id": 5, "y": 1, "x": 1}, Input)
 
     assert str(caught.value) == "expected str, got int @ $.effect_id; unknown field @ $.x; unknown field @ $.y"
+
+
+class FileError(CogstepError, OSError):
+    """One with a constructor of its own, like those of the runtime."""
+
+    def __init__(self, path: str) -> None:
+        OSError.__init__(self, None, "it is a link")
+        self.path = path
+
+
+@pytest.mark.parametrize("error", [ConfigError("a"), CodecError(("$", "b"), ("$.x", "c")), FileError("d")], ids=repr)
+def test_an_error_is_copied_with_its_attributes(error: CogstepError) -> None:
+    error.add_note("a note")
+    for again in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+        assert (type(again), again.args, vars(again)) == (type(error), error.args, vars(error))
+        assert str(again) == str(error)
+        if isinstance(error, OSError):
+            assert again.strerror == "it is a link"

@@ -35,6 +35,7 @@ from cognition import (
     to_data,
 )
 from cognition.policy import SEVERITY, Action, proposed_rules
+from cognition.policy._rule_table import MOST_NAMES
 from cognition.values.features import Mode
 from cognition.values.tools import ToolClass
 from tests.cognition.naming import case_name
@@ -433,3 +434,12 @@ def test_a_whole_policy_comes_back_and_judges_the_same() -> None:
 
 def test_a_name_that_is_shorter_than_the_beginning_of_a_rule_is_not_meant() -> None:
     assert judged(Policy((Rule("deny", "mcp.files.*"),)), ToolSpec("mcp"), {}) == "allow"
+
+
+def test_more_names_than_a_table_keeps_are_judged_alike() -> None:
+    policy = Policy((Rule("deny", "a*"), Rule("ask", "b1500(x)")))
+    for number in range(MOST_NAMES + 20):
+        tool = ToolSpec(f"{'ab'[number % 2]}{number}")
+        assert policy.judge(ToolCall("1", tool.name), tool).action == ("allow" if number % 2 else "deny")
+    call = ToolCall("1", "b1500", {"text": "x"})
+    assert [policy.judge(call, ToolSpec("b1500")).action for _ in range(2)] == ["ask", "ask"]

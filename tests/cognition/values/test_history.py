@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 from hypothesis import example, given, strategies as st
 
@@ -176,3 +179,11 @@ def test_messages_are_changed_by_chunks_whatever_was_dropped_before(
 
     expected = [UserMessage("changed", m.id) if first <= place < end else m for place, m in enumerate(before)]
     assert expected == list(before.by_chunks(first, end, change))
+
+
+def test_a_copy_is_equal_and_grows_on() -> None:
+    history = History(UserMessage(f"m{number}", "x") for number in range(CHUNK + 3)).drop(2)
+    for again in (copy.copy(history), copy.deepcopy(history), pickle.loads(pickle.dumps(history))):
+        assert again == history
+        assert hash(again) == hash(history)
+        assert [*again.append(UserMessage("n", "y"))][:-1] == [*history]
