@@ -36,7 +36,7 @@ from runtime.files import (
 )
 from runtime.stores._file_snapshot import FOLDERS, LONGEST_FILE
 from runtime.stores._index import Filters, FoundPassage, Index
-from runtime.stores._index_versions import BUSY, ELSEWHERE, IndexVersions, code_of, lock
+from runtime.stores._index_versions import BUSY, ELSEWHERE, FOLDER, IndexVersions, code_of, lock
 from runtime.stores._outcomes import OUTCOMES, How, OutcomeCounts, digest_of, outcome_line
 from runtime.stores.markdown_entries import clean, day_of, entry, notes_in, one_line
 
@@ -158,6 +158,7 @@ class MemoryFolder(Closeable):
             raise self._error("this Python's SQLite has no full-text search (FTS5)", todo)
         with self._report_errors(self.path):
             make_directory(self.path)
+            self._refuse_links()
         weakref.finalize(self, _close, self.__dict__)
 
     # -------------------------------------------------------------------------------------------------- writing
@@ -281,6 +282,7 @@ class MemoryFolder(Closeable):
         today, days = self._now().date(), max(1, min(days, MOST_DAYS))
         asked = [str(today - timedelta(days=back)) for back in reversed(range(days))]
         with self._report_errors(self.path):
+            self._refuse_links()
             return digest_of(self._tallies.of(self.path / "outcomes", asked), days)
 
     def files(self) -> tuple[MemoryFile, ...]:
@@ -299,6 +301,8 @@ class MemoryFolder(Closeable):
             MemoryStoreError: the files cannot be read.
         """
         with self._mutex:
+            with self._report_errors(self.path):
+                self._refuse_links()
             self._renew()
         return sum(one.passages for one in self.files())
 
@@ -310,6 +314,18 @@ class MemoryFolder(Closeable):
 
     # --------------------------------------------------------------------------------------------------- the files
 
+    def _refuse_links(self) -> None:
+        """Check that no folder of the memory is a link, which a cloned repository may bring.
+
+        Raises:
+            UnusableFileError: one is.
+        """
+        for name in (*FOLDERS, FOLDER):
+            if (self.path / name).is_symlink():
+                raise UnusableFileError(
+                    "it is a link, where a folder of this memory has to be; delete it", self.path / name
+                )
+
     def _hide_secrets(self, text: str) -> str:
         return text if self._hide is None else self._hide(text)
 
@@ -319,6 +335,7 @@ class MemoryFolder(Closeable):
         if self._closed:
             raise self._error("it is closed", "make a new MemoryFolder")
         with self._report_errors(path):
+            self._refuse_links()
             make_directory(path.parent)
             with lock(self.path / ".lock"):
                 yield
@@ -357,6 +374,8 @@ class MemoryFolder(Closeable):
         with self._mutex:
             if self._closed:
                 raise self._error("it is closed", "make a new MemoryFolder")
+            with self._report_errors(self.path):
+                self._refuse_links()
             for last in (False, True):
                 try:
                     index = self._current_index()

@@ -538,3 +538,31 @@ def test_a_memory_that_is_gone_is_empty_and_can_be_written(memory: MemoryFolder)
     assert memory.search("pear") == ()
     assert memory.remember("A pear.")
     assert memory.recall("pear") == ("A pear.",)
+
+
+@pytest.mark.parametrize("name", ["episodes", "knowledge", "outcomes", ".index"])
+def test_a_folder_that_is_a_link_is_refused_and_left_alone(tmp_path: Path, name: str) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "memory"
+    elsewhere.mkdir()
+    (elsewhere / "a.md").write_text("pear of somebody else")
+    memory = MemoryFolder(folder)
+    uses: list[Callable[[], object]] = [
+        lambda: memory.remember("A pear."),
+        lambda: memory.note_episode("a", "b"),
+        lambda: memory.note_outcome("a", "failed"),
+        lambda: memory.recall("pear"),
+        lambda: memory.search("pear"),
+        memory.digest,
+        memory.files,
+        memory.rebuild,
+        lambda: MemoryFolder(folder),
+    ]
+    shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / name).symlink_to(elsewhere)
+    for use in uses:
+        with pytest.raises(MemoryStoreError, match=f"{re.escape(name)}: it is a link, .*; delete it"):
+            use()
+    assert [one.name for one in elsewhere.iterdir()] == ["a.md"]
+    (folder / name).unlink()
+    assert memory.remember("A pear.")
+    memory.close()
