@@ -198,7 +198,7 @@ class Journal(Closeable):
     def _has_data(self) -> bool:
         if self._files is not None:
             return self._files.has_data
-        return next(iter(self._recorder.lines()), None) is not None
+        return any(True for _ in self._recorder.lines())
 
     @property
     def where(self) -> Where:

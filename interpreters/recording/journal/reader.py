@@ -36,6 +36,9 @@ from interpreters.tools.failures import describe
 from runtime.closeable import Closeable
 from runtime.files import open_regular
 
+END: Any = object()
+"""The end of a recorder's lines. A recorder that has lost one may give None in its place."""
+
 
 class LineStream:
     """The lines of a recorder, read one by one as those of a file.
@@ -53,17 +56,19 @@ class LineStream:
         try:
             if self._lines is None:
                 self._lines = iter(self._recorder.lines())
-            line = next(self._lines, None)
+            line = next(self._lines, END)
         except JournalError:
             raise
         except Exception as error:
             raise JournalError(f"can't be read: {describe(error)}", path=path_of(self._recorder)) from error
         if line == b"":  # which a reader would take for the end, and the rest for what was never written
             raise JournalError("can't be read: one of its lines is empty", path=path_of(self._recorder))
-        if line is not None and not isinstance(line, bytes):
+        if line is END:
+            return b""
+        if not isinstance(line, bytes):
             why = f"can't be read: its lines have to be bytes, and one is of the type {type(line).__name__}"
             raise JournalError(why, path=path_of(self._recorder))
-        return line or b""
+        return line
 
     def close(self) -> None:
         close = getattr(self._lines, "close", None)  # of a generator, which may hold something open

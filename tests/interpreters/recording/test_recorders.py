@@ -542,6 +542,35 @@ def test_whatever_a_recorder_raises_is_told_with_its_name() -> None:
         replay(OfTexts())
 
 
+class Lossy(SqliteRecorder):
+    """One of its lines is lost, such as the evicted key of a key-value store."""
+
+    def __init__(self, path: Path, name: str, lost: int) -> None:
+        super().__init__(path, name)
+        self.lost = lost
+
+    def lines(self) -> Iterator[Any]:
+        for number, line in enumerate(super().lines()):
+            yield None if number == self.lost else line
+
+
+@pytest.mark.parametrize("lost", [0, 1, 3])
+def test_a_lost_line_is_no_end_behind_which_is_written(tmp_path: Path, lost: int) -> None:
+    path = tmp_path / "store.sqlite"
+    with Agent(ScriptedModel(["One.", "Two."]), journal=SqliteRecorder(path, "s")) as agent:
+        agent.run("1")
+        agent.run("2")
+    before = list(SqliteRecorder(path, "s").lines())
+
+    with pytest.raises(JournalError, match=r"NoneType|something is recorded here already"):
+        Agent(ScriptedModel([]), journal=Lossy(path, "s", lost))
+    with pytest.raises(JournalError, match="one is of the type NoneType"):
+        Agent.resume(Lossy(path, "s", lost), ScriptedModel(["Three."]))
+    with pytest.raises(JournalError, match="one is of the type NoneType"):
+        replay(Lossy(path, "s", lost))
+    assert list(SqliteRecorder(path, "s").lines()) == before
+
+
 def test_what_is_no_recorder_is_refused() -> None:
     for wrong in (object(), 5, Raising):
         with pytest.raises(ConfigError, match="journal must be"):
