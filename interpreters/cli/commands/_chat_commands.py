@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from cognition import CogstepError, ConfigError, Layer, Policy, Rule
@@ -33,6 +35,8 @@ HELP = """\
 A trailing \\ continues a line; a line of \"\"\" opens and closes a block of lines.
 Ctrl-C cancels the answer under way; a second one leaves at once."""
 
+NAME = re.compile(r"[\w-]+")
+"""A command's name."""
 OWN_MODEL = "own"
 """The name that ``/model`` shows for the model of ``--model``."""
 
@@ -43,8 +47,10 @@ def answer(session: Session, message: str) -> None:
     command = COMMANDS.get(word)
     if command is not None:
         command(session, rest.strip())
-    elif word.startswith("/") and word[1:].isalpha() and not rest:  # a path has more in it
-        session.output.note(f"! there is no command {word}; /help lists them", "warning")
+    elif message.startswith("/") and NAME.fullmatch(word[1:]):  # a path has more in it
+        meant = get_close_matches(word, COMMANDS, 1, 0.75)
+        advice = f"you may mean {meant[0]}" if meant else "/help lists them"
+        session.output.note(f"! there is no command {word}; {advice}; a space before it makes it a message", "warning")
     else:
         _in_a_turn(session, lambda: session.ask(message))
 

@@ -185,12 +185,13 @@ def test_the_exit_code_says_how_the_turn_ended(
 def test_a_chat_from_a_pipe(here: Cogstep) -> None:
     """Messages are lines of stdin; commands are not sent to the model; the conversation goes on until /reset."""
     replies = (lambda request, n=n: f"{n}: {len(request.messages)} messages" for n in itertools.count(1))
-    typed = 'one\n/tools\n"""\ntwo\nlines\n"""\n/reset\n/nope\n\n/help\nthree\n/quit\nnever\n'
+    typed = 'one\n/tools\n"""\ntwo\nlines\n"""\n/reset\n/nope\n/mod plan\n\n/help\nthree\n/quit\nnever\n'
     run = here("chat", replies=replies, input=typed)
 
     assert (run.returncode, run.stdout) == (0, "1: 1 messages\n2: 3 messages\n3: 1 messages\n")
     assert "current_time" in run.stderr
-    assert "there is no command /nope; /help lists them" in run.stderr
+    assert "there is no command /nope; /help lists them; a space before it makes it a message" in run.stderr
+    assert "there is no command /mod; you may mean /mode; " in run.stderr
     assert "/reset         forget the conversation" in run.stderr
 
 

@@ -90,5 +90,5 @@ def test_what_was_said_is_taken_back_by_its_number_or_all_at_once(here: Cogstep,
         "policy: what no rule is for is allowed",
         "tools that ask for themselves: launch",
         "from now on: nothing was said",
-        "! there is no command /x; /help lists them",
+        "! there is no command /x; /help lists them; a space before it makes it a message",
     ]
