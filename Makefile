@@ -104,7 +104,7 @@ conformance: $(VENV)/.all ## parse what the chat templates of all model families
 fuzz: $(VENV)/.all ## fuzz parser, repair, derivation, schemas and wire formats (atheris); SECONDS=60 for a minute instead of ten
 	$(BIN)/python tests/fuzz/fuzz.py --seconds $(SECONDS) $(ARGS)
 
-fuzz-policy: $(VENV)/.all ## 200,000 random command lines: what policy allows is run, in bash and in dash; ARGS="--seeds 1 2 3 4 5"
+fuzz-policy: $(VENV)/.all ## 200,000 random command lines: what policy allows is run in bubblewrap, in bash and in dash; ARGS="--seeds 1 2 3 4 5"
 	$(BIN)/python tests/fuzz/policy.py $(call short,--lines 15000) $(ARGS)
 
 hammer: $(VENV)/.all ## ten threads at one model for two minutes, with random cancels; ARGS="--backend mlx", "--drafting"

@@ -1,7 +1,7 @@
 """Random command lines against policy: what it lets run is run for real, in bash and in dash.
 
-``make fuzz-policy`` draws lines from a grammar of shell, judges each under two policies, and runs what they allow in a
-folder of its own, whose programs note that they ran:
+``make fuzz-policy`` draws lines from a grammar of shell, judges each under two policies, and runs what they allow in
+bubblewrap, in a folder of its own, whose programs note that they ran:
 
 - *open*: everything is allowed but ``curl`` and ``push now``. No line that it allows may reach one of them.
 - *closed*: a few programs are allowed and nothing else. No line that it allows may run another one or change a file.
@@ -592,6 +592,14 @@ class Box:
             found[str(path)] = (status.st_mtime_ns if path.is_file() else 0, status.st_size if path.is_file() else 0)
         return found
 
+    def sandbox(self) -> list[str]:
+        """The words before a command in which only the folder of lines and the log can be changed."""
+        words = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/"]
+        words += ["--dev", "/dev", "--proc", "/proc", "--tmpfs", "/run"]
+        for place in (self.home.parent, self.log):
+            words += ["--bind", str(place), str(place)]
+        return [*words, "--chdir", str(self.home), "--"]
+
     def run(self, shell: str, lines: Sequence[str], seconds: float) -> tuple[dict[int, list[str]], bool]:
         """Run lines in one shell, each in a process of its own; what each ran, and whether all ended in time."""
         self.log.write_text("")
@@ -607,7 +615,7 @@ class Box:
             **names,
         }
         running = subprocess.Popen(
-            [shutil.which(shell) or shell, "-c", script], cwd=self.home, env=environment, start_new_session=True,
+            [*self.sandbox(), shutil.which(shell) or shell, "-c", script], cwd=self.home, env=environment, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:
@@ -746,7 +754,7 @@ def main() -> int:
     chosen = parser.parse_args()
     if chosen.lines < 1:
         parser.error("--lines must be at least 1")
-    missing = [shell for shell in SHELLS if shutil.which(shell) is None]
+    missing = [program for program in (*SHELLS, "bwrap") if shutil.which(program) is None]
     if missing:
         print(f"not tried: {' and '.join(missing)} is not installed", file=sys.stderr)
         return 2
