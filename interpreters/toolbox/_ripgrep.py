@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, AnyStr, Literal
 
 from attrs import frozen
@@ -26,6 +26,7 @@ from interpreters.toolbox.line_search import OPTIONS, below, open_directory
 from interpreters.toolbox.root_directory import EVERYTHING, RootDirectory, SearchScope, Walk
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
+from runtime.children.start import find_program
 from runtime.files import closing
 
 SECONDS = 5.0
@@ -125,13 +126,13 @@ def widen(pattern: str, *, ignore_case: bool = False) -> str | None:
 FAILED = 2
 
 
-@lru_cache(maxsize=1)
-def program() -> str | None:
-    """Return the path of ripgrep. Looked up once, and only in absolute directories, so that no program in the searched
-    tree is run.
+@lru_cache(maxsize=16)
+def program(root: str) -> str | None:
+    """Return the path of ripgrep, without links. Looked up once for a root, and never within it: a command may have put
+    it there.
     """
-    folders = [folder for folder in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
-    return shutil.which("rg", path=os.pathsep.join(folders)) if folders else None
+    found = find_program("rg", (Path(root),), os.environ.get("PATH", ""))
+    return None if found is None else os.path.realpath(found)
 
 
 def candidates(
@@ -147,7 +148,7 @@ def candidates(
         context: of the call, which may be cancelled.
         excluded: glob patterns of files that ripgrep must not open, in any case of letters.
     """
-    rg, text, ignore_case = program(), query.text, query.ignore_case
+    rg, text, ignore_case = program(root), query.text, query.ignore_case
     if rg is None or "\ufffd" in query.pattern or (ignore_case and not query.pattern.isascii()):
         return None
     expression = widen(query.pattern, ignore_case=ignore_case) if text is None else text

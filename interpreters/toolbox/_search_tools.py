@@ -14,9 +14,8 @@ import os
 import re
 import stat
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from glob import escape
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -36,6 +35,9 @@ from interpreters.toolbox.root_directory import (
 )
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import Tool, ToolError, tool
+from runtime.children import in_memory, start as starting
+
+CODE = in_memory.code_of(search)
 
 AROUND = 20
 """Lines before and after a match that a call may request."""
@@ -160,7 +162,7 @@ def grep_files(files: RootDirectory, query: Query, context: ToolContext[Any]) ->
         context.check()
         return find_match(line)
 
-    with nullcontext() if query.text is not None or is_tame(pattern) else _child() as child:
+    with nullcontext() if query.text is not None or is_tame(pattern) else _child(files.root) as child:
         found, notes, left_out = _paths(files, query, context)
         root, paths = str(files.root), _while_wanted(found, context)
         if child is not None:
@@ -246,15 +248,24 @@ def _paths(files: RootDirectory, query: Query, context: ToolContext[Any]) -> tup
 
 
 @contextmanager
-def _child() -> Iterator[subprocess.Popen[str]]:
+def _child(root: Path) -> Iterator[subprocess.Popen[str]]:
     """Start a child process that searches with a regular expression, and kill it at the end of the block."""
-    if not sys.executable:
+    if not in_memory.is_possible(CODE):
         raise ToolError("invalid pattern: only plain texts and simple expressions can be searched for here")
-    command = [sys.executable, "-I", "-S", "-W", "ignore", str(Path(search.__file__))]
+    command = [in_memory.PYTHON, *in_memory.FLAGS, "-c", in_memory.BOOT, "0", str(len(CODE))]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
+        command,
+        env=starting.without_loader(starting.environment(), root),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        encoding="utf-8",
     ) as child:
         try:
+            assert child.stdin is not None
+            with suppress(BrokenPipeError):  # it has ended, which its empty output shows
+                os.write(child.stdin.fileno(), CODE)
             yield child
         finally:
             child.kill()

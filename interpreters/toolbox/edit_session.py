@@ -107,6 +107,7 @@ class EditSession:
         """The changes in the previews of calls, by session, call and fingerprint of the arguments."""
         with suppress(OSError):  # a directory that can't be written has nothing left half done
             self.changes.settle()
+        self.changes.tell_of_other_notes()
 
     def access(self, context: Context) -> FileAccess:
         """Return policy's rules for the files that a call reaches."""

@@ -4,18 +4,18 @@ Each new content is written to a temporary file beside its target, forced to dis
 exchanged-out file is then checked. If it is not the file that was read before, because another process changed it or
 put a link there, everything is rolled back. The old file stays under a second name until all steps are done.
 
-Before the first step, a note in the root records the plan, and this process locks the note. A note without a lock
-belongs to a dead process; the next change first rolls back its unfinished work. Until then a kill leaves a mix of new
-and old files, and files named ``.cogstep-*``.
+Before the first step, a note in the user's state directory records the plan (``_change_notes``), and this process locks
+the note. A note without a lock belongs to a dead process; the next change first rolls back its unfinished work. Until
+then a kill leaves a mix of new and old files, and files named ``.cogstep-*``.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import hashlib
 import json
+import logging
 import os
 import re
 import secrets
@@ -28,8 +28,11 @@ from typing import Any
 
 from attrs import frozen
 
+from interpreters.toolbox._change_notes import ChangeNotes
 from interpreters.toolbox.line_search import open_directory
 from runtime.files import closing
+
+LOG = logging.getLogger("cogstep")
 
 EXCHANGE = 2
 """``RENAME_EXCHANGE`` of Linux, and ``RENAME_SWAP`` of macOS."""
@@ -39,12 +42,10 @@ CAN_NOT = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP
 OURS = ".cogstep-"
 """Prefix of our temporary files. No tool may write a file with this prefix."""
 NOTE = re.compile(r"\.cogstep-[0-9a-f]{16}\.note")
-LONGEST_NOTE = 10_000_000
+"""The names of notes of earlier versions, which kept them in the root. Nothing in them is believed."""
 WRITTEN = b"written\n"
 """Appended to the note once all new contents are complete. Before that, no step has been taken."""
 DONE = b"done\n"
-TRIES = 16
-"""Attempts to create a note, if other processes delete it immediately."""
 
 GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 LISTED = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -107,6 +108,7 @@ class FileTransaction:
 
     def __init__(self, root: str) -> None:
         self._root = root
+        self._notes = ChangeNotes(root)
 
     def make(self, steps: Sequence[FileStep], *, folders: Sequence[tuple[str, ...]] = ()) -> None:
         """Take all steps, or none if a step fails.
@@ -120,33 +122,27 @@ class FileTransaction:
             OSError: it can't be written.
         """
         self.settle()
-        with closing(open_directory(self._root)) as root:
-            token = secrets.token_hex(8)
-            plan = self._plan(token, steps)
-            with _note(root, f"{OURS}{token}.note") as note:
-                _write_all(note, json.dumps(plan).encode() + b"\n")
-                force = len(steps) > 1  # one step alone is taken or not, and needs no note for that
-                if force:
-                    os.fsync(note)
-                    _force(root)
-                with ExitStack() as held:
-                    written, into = False, list[int]()
-                    try:
-                        self._write_new(steps, plan, held, into)
-                        _write_note(note, WRITTEN, force)
-                        written = True
-                        self._take(steps, into, plan)
-                        _write_note(note, DONE, force)
-                    except BaseException:
-                        self._put_back(plan, written, into)
-                        _unlink(f"{OURS}{token}.note", root)
-                        raise
-                    with suppress(OSError):  # all is done; what can't be deleted now is left to the next one
-                        self._tidy(plan, into)
-                        _unlink(f"{OURS}{token}.note", root)
-            for parts in folders:
-                with suppress(OSError), self._folder(parts[:-1]) as folder:
-                    os.rmdir(parts[-1], dir_fd=folder)
+        token = secrets.token_hex(8)
+        plan = self._plan(token, steps)
+        force = len(steps) > 1  # one step alone is taken or not, and needs no note for that
+        with self._notes.writing(token, json.dumps(plan).encode(), force=force) as note, ExitStack() as held:
+            written, into = False, list[int]()
+            try:
+                self._write_new(steps, plan, held, into)
+                note.add(WRITTEN)
+                written = True
+                self._take(steps, into, plan)
+                note.add(DONE)
+            except BaseException:
+                self._put_back(plan, written, into)
+                note.finished = True
+                raise
+            with suppress(OSError):  # all is done; what can't be deleted now is left to the next one
+                self._tidy(plan, into)
+                note.finished = True
+        for parts in folders:
+            with suppress(OSError), self._folder(parts[:-1]) as folder:
+                os.rmdir(parts[-1], dir_fd=folder)
 
     def settle(self) -> None:
         """Roll back the unfinished changes of dead processes.
@@ -154,32 +150,24 @@ class FileTransaction:
         Raises:
             OSError: a rollback failed.
         """
-        with closing(open_directory(self._root)) as root:
-            with closing(os.open(".", LISTED, dir_fd=root)) as listed:
-                names = [name for name in os.listdir(listed) if NOTE.fullmatch(name) and _is_regular(root, name)]
-            for name in names:
-                with suppress(FileNotFoundError), closing(os.open(name, READ, dir_fd=root)) as note:
-                    about = os.fstat(note)
-                    if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o077:
-                        continue  # nobody's note: ours are nobody else's business
-                    try:
-                        fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    except BlockingIOError:  # it is being worked on
-                        continue
-                    try:
-                        if os.fstat(note).st_nlink:  # else somebody was faster
-                            with open(os.dup(note), "rb") as file:
-                                self._settle(name, file.read(LONGEST_NOTE))
-                            _unlink(name, root)
-                    finally:
-                        fcntl.flock(note, fcntl.LOCK_UN)
+        self._notes.settle(self._settle)
 
-    def _settle(self, name: str, note: bytes) -> None:
+    def tell_of_other_notes(self) -> None:
+        """Log a warning about files in the root that look like notes: whoever may write there may have written them."""
+        with suppress(OSError):
+            if names := [name for name in os.listdir(self._root) if NOTE.fullmatch(name)]:
+                LOG.warning(
+                    "%s has %s, which an earlier version may have left in the middle of a change, or somebody else; "
+                    "nothing is put back from it: look at the files beside it named %s*, and delete them",
+                    self._root,
+                    ", ".join(sorted(names)[:3]),
+                    OURS,
+                )
+
+    def _settle(self, token: str, note: bytes) -> None:
         text, end, rest = note.partition(b"\n")
-        if not end:  # killed while it wrote the note, before anything else
-            return
-        plan = _plan_in(text)
-        if plan is None or f"{OURS}{plan['token']}.note" != name:  # none of ours
+        plan = _plan_in(text) if end else None  # without one it was killed before anything else
+        if plan is None or plan["token"] != token:
             return
         if rest == WRITTEN + DONE:
             self._tidy(plan)
@@ -413,27 +401,8 @@ def _force(folder: int) -> None:
         os.fsync(opened)
 
 
-# --------------------------------------------------------------------------------------------------------------- notes
-
-
-@contextmanager
-def _note(root: int, name: str) -> Iterator[int]:
-    """Create an empty note and lock it. Its file remains if the process dies."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    for _ in range(TRIES):
-        with closing(os.open(name, flags, 0o600, dir_fd=root)) as note:
-            fcntl.flock(note, fcntl.LOCK_EX)
-            try:
-                if os.fstat(note).st_nlink:  # else somebody took it for one of a process that has died
-                    yield note
-                    return
-            finally:
-                fcntl.flock(note, fcntl.LOCK_UN)
-    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), name)
-
-
 def _plan_in(text: bytes) -> dict[str, Any] | None:
-    """Return the plan in a note; None if it is malformed or has a path out of the root."""
+    """Return the plan in a note; None if it is damaged or has a path out of the root."""
     try:
         plan = json.loads(text)
         token, steps, folders = plan["token"], plan["steps"], plan["folders"]
@@ -449,12 +418,6 @@ def _plan_in(text: bytes) -> dict[str, Any] | None:
     if not all(type(name) is str and name not in ("", ".", "..") and not {"/", "\0"} & set(name) for name in names):
         return None
     return {"token": token, "steps": steps, "folders": folders}
-
-
-def _write_note(note: int, what: bytes, force: bool) -> None:
-    _write_all(note, what)
-    if force:
-        os.fsync(note)
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

@@ -2,8 +2,8 @@
 regular expressions.
 
 Python's ``re`` can't be interrupted and does not release the interpreter while it matches. Some patterns take
-practically forever on a line of 30 characters. So a child process that can be killed tries them: ``python -I -S
-line_search.py`` reads a JSON request from its input and writes one JSON value per line. A match is ``[path, line
+practically forever on a line of 30 characters. So a child process that can be killed tries them. It runs this module
+from memory, reads a JSON request from its input and writes one JSON value per line. A match is ``[path, line
 number, text]``, a note is ``{"note": ...}``. To start fast, this module imports nothing else from this project.
 
 Links are never followed: the caller has resolved them, so a link found now was swapped in.
@@ -221,7 +221,3 @@ def finder(regex: "re.Pattern[str]") -> FindMatch:
         return None if match is None else match.span()
 
     return found
-
-
-if __name__ == "__main__":
-    main()

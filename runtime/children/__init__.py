@@ -4,6 +4,7 @@
 - ``boot``: the first steps of a child
 - ``frozen``: the same for programs frozen into one file
 - ``line_pipe``: messages to and from a child
+- ``in_memory``: programs whose code is in no file
 - ``supervised_command``: a command of another program with its keeper, the program ``supervisor``
 - ``ending``: signals to a child's group, and their names
 """

@@ -20,6 +20,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -62,6 +63,9 @@ begin(given)
 
 SEARCHED = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH")
 """Path lists; only their absolute entries are passed on. An empty entry means the working directory."""
+
+USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
+"""The folders of programs if this program has no ``PATH``."""
 
 NEEDED = (
     *SEARCHED, "HOME", "USER", "LOGNAME", "TMPDIR", "TEMP", "TMP", "TZ", "LANG", "LANGUAGE", "LOCALE_ARCHIVE",
@@ -122,6 +126,47 @@ def environment(further: Mapping[str, str] | None = None, *, downloads: bool = F
         if crosses:
             given[name] = value
     return {**given, **(further or {})}
+
+
+def find_program(name: str, avoided: Sequence[Path] = (), path: str | None = None) -> str | None:
+    """Return the path of a program; None without one.
+
+    Args:
+        name: its name.
+        avoided: folders that nothing is taken from, not even by a link: a confined command may write there.
+        path: the folders to look in, of which only absolute ones count; None for our own ``PATH``.
+    """
+    folders = environment().get("PATH", USUAL_PATH) if path is None else path
+    places = [Path(os.path.realpath(one)) for one in avoided if one != Path("/")]  # all of them are in that
+    for folder in folders.split(os.pathsep):
+        if os.path.isabs(folder) and not _is_within(folder, places):
+            found = shutil.which(name, path=folder)
+            if found is not None and not _is_within(found, places):
+                return found
+    return None
+
+
+def without_loader(environ: Mapping[str, str], avoided: Path) -> dict[str, str]:
+    """Return an environment in which no variable makes programs load a library from a folder."""
+    found = {name: value for name, value in environ.items() if not is_of_loader(name)}
+    for name in SEARCHED[1:]:
+        kept = [
+            one
+            for one in environ.get(name, "").split(os.pathsep)
+            if os.path.isabs(one) and not _is_within(one, [avoided])
+        ]
+        found |= {name: os.pathsep.join(kept)} if kept else {}
+    return found
+
+
+def is_of_loader(name: str) -> bool:
+    """Whether a variable tells the system's loader, or the C library, where to find code."""
+    return name.startswith(("LD_", "DYLD_")) or name in ("GCONV_PATH", "LOCPATH", "NLSPATH", "GLIBC_TUNABLES")
+
+
+def _is_within(path: str, places: Sequence[Path]) -> bool:
+    real = Path(os.path.realpath(path))
+    return any(real.is_relative_to(place) or Path(path).is_relative_to(place) for place in places)
 
 
 def module_path() -> list[str]:

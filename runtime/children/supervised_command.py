@@ -7,16 +7,15 @@ import os
 import secrets
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from runtime.children import start as starting, supervisor
+from runtime.children import in_memory, start as starting, supervisor
 from runtime.children.ending import kill_group
 
-PROGRAM = Path(supervisor.__file__)
+CODE = in_memory.code_of(supervisor)
 
 MARK = "COGSTEP_COMMAND"
 """A variable that all processes of a command inherit. It identifies them if their keeper was killed."""
@@ -48,10 +47,11 @@ class SupervisedCommand:
         self.process: subprocess.Popen[bytes]
         self._mark = secrets.token_hex(16)
         pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-        if not getattr(sys, "frozen", False) and PROGRAM.is_file():
-            command = [sys.executable, "-I", "-S", "-X", "utf8", "-W", "ignore", str(PROGRAM)]
+        self._code = CODE if in_memory.is_possible(CODE) else b""
+        if self._code:
+            command = [in_memory.PYTHON, *in_memory.FLAGS, "-c", in_memory.BOOT, "0", str(len(CODE))]
             self.process = starting.run(command, cwd=folder, env=dict(environ), pass_fds=tuple(descriptors), **pipes)
-        else:  # slower by what it imports, and possible where our modules are no files
+        else:  # slower by what it imports, and possible in a frozen program
             self.process = starting.start(
                 supervisor.__name__, environ=environ, folder=str(folder), descriptors=descriptors, **pipes
             )
@@ -71,9 +71,11 @@ class SupervisedCommand:
         linger: float,
         grace: float,
     ) -> bytes:
-        """Return the request for a command; its parts are those of ``supervisor.CommandSupervisor``."""
+        """Return what the keeper reads first: its own code, and the request for a command. The parts of that are those
+        of ``supervisor.CommandSupervisor``.
+        """
         request = {
-            "command": [*command],
+            "command": in_memory.request_of(command),
             "environ": {**environ, MARK: self._mark},
             "pipes": pipes,
             "parent": os.getpid(),
@@ -81,7 +83,7 @@ class SupervisedCommand:
             "grace": grace,
         }
         data = json.dumps(request).encode()
-        return f"{len(data):0{supervisor.LENGTH}}".encode() + data
+        return self._code + f"{len(data):0{supervisor.LENGTH}}".encode() + data
 
     def hear(self, line: bytes) -> dict[str, Any]:
         """Take in one line of its reports, and return it decoded."""

@@ -1,10 +1,9 @@
 """Run one program, such as a shell's command, and make sure that all its processes end.
 
-Runs as a process of its own, ``python -I -S supervisor.py``, between the calling program and the command. To start
-fast, it imports nothing else from this project. Its input is a JSON request, preceded by its length in ``LENGTH``
-digits, and then single letters: ``e`` asks the command to end, ``k`` kills it. The end of the input means that the
-calling program is gone, and also asks the command to end. Its output is one JSON object per line with the status of the
-command.
+Runs as a process of its own, from memory (``in_memory``), between the calling program and the command. To start fast,
+it imports nothing else from this project. Its input is a JSON request, preceded by its length in ``LENGTH`` digits, and
+then single letters: ``e`` asks the command to end, ``k`` kills it. The end of the input means that the calling program
+is gone, and also asks the command to end. Its output is one JSON object per line with the status of the command.
 
 On Linux all processes of the command stay descendants of this process, even after forks, ``setsid`` or the death of a
 parent: orphans become its children (``PR_SET_CHILD_SUBREAPER``). So the command is over when this process has no more
@@ -39,6 +38,9 @@ STUBBORN_SECONDS = 2.0
 NAMED = 10
 """Remaining processes that are listed by name."""
 
+FIRST = 20
+"""The least number of a descriptor for an input, as in ``in_memory``."""
+
 LINUX = sys.platform == "linux"
 
 
@@ -62,7 +64,8 @@ class CommandSupervisor:
     Args:
         request: a dictionary with these keys:
 
-            - ``command``: its words.
+            - ``command``: its words. ``{"input": data}`` becomes the number of a descriptor, from which the program
+              reads these bytes, here in base64.
             - ``environ``: its environment variables.
             - ``pipes``: the descriptors for its input, output and errors; the first may be None for no input.
             - ``parent``: the process id of the caller.
@@ -275,12 +278,27 @@ def _exec_command(request: dict[str, Any], failing: int) -> None:
             with suppress(OSError, ValueError):  # the C library keeps some for itself
                 signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        words = [os.fsencode(word) for word in request["command"]]
+        words = [os.fsencode(one if isinstance(one, str) else _input(one["input"])) for one in request["command"]]
         os.execve(words[0], words, request["environ"])
     except OSError as error:
         os.write(failing, str(error.errno).encode())
     finally:
         os._exit(127)
+
+
+def _input(text: str) -> str:
+    """Return the number of a descriptor with these bytes."""
+    from binascii import a2b_base64
+    from fcntl import F_DUPFD, fcntl
+
+    data = memoryview(a2b_base64(text))
+    file = os.memfd_create("cogstep")
+    while data:
+        data = data[os.write(file, data) :]
+    os.lseek(file, 0, os.SEEK_SET)
+    number = fcntl(file, F_DUPFD, FIRST)
+    os.close(file)
+    return str(number)
 
 
 def _close(pipes: "list[int | None]") -> None:
@@ -308,7 +326,3 @@ def _is_group_alive(group: int) -> bool:
 def _report(value: dict[str, object]) -> None:
     with suppress(OSError):  # nobody listens any more, and there is still something to end
         os.write(1, (json.dumps(value) + "\n").encode())
-
-
-if __name__ == "__main__":
-    main()

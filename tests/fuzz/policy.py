@@ -615,7 +615,8 @@ class Box:
             **names,
         }
         running = subprocess.Popen(
-            [*self.sandbox(), shutil.which(shell) or shell, "-c", script], cwd=self.home, env=environment, start_new_session=True,
+            [*self.sandbox(), shutil.which(shell) or shell, "-c", script],
+            cwd=self.home, env=environment, start_new_session=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         try:

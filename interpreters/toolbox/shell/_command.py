@@ -16,6 +16,7 @@ from interpreters.toolbox.shell.environment import environment
 from interpreters.tools.context import ToolContext
 from interpreters.tools.tool import ToolError
 from runtime.children.ending import signal_name
+from runtime.children.start import without_loader
 from runtime.children.supervised_command import SupervisedCommand
 from runtime.children.supervisor import STUBBORN_SECONDS
 
@@ -61,7 +62,7 @@ class Command:
         self._reading, writing = os.pipe()
         try:
             os.set_blocking(self._reading, False)
-            self._keeper = SupervisedCommand(folder, environment(), (writing,))
+            self._keeper = SupervisedCommand(folder, without_loader(environment(), folder), (writing,))
         except OSError as error:
             os.close(self._reading)
             raise ToolError(f"the command can't be started in {folder}: {error.strerror}") from error

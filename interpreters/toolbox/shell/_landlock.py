@@ -25,22 +25,21 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cognition import ConfigError
-from interpreters.toolbox.shell import _landlock_start as start, _system_calls as system_calls
+from interpreters.toolbox.shell import (
+    _broker,
+    _landlock_start as start,
+    _limits,
+    _seccomp,
+    _system_calls as system_calls,
+)
 from interpreters.toolbox.shell._profile import NETWORK, SYSTEM, SandboxProfile
+from runtime.children import in_memory
 
-BOOT = """import sys
-for name in ("interpreters", "interpreters.toolbox", "interpreters.toolbox.shell"):
-    sys.modules[name] = type(sys)(name)
-sys.modules[name].__path__ = [sys.argv.pop(1)]
-from interpreters.toolbox.shell import _landlock_start as start
-start.main()"""
-"""Imports ``_landlock_start`` without the ``__init__`` of its packages, which import everything. As a module, since
-Python stores the compiled form of modules.
-"""
+CODE = in_memory.code_of(system_calls, _limits, _broker, _seccomp, start)
 
 ALSO = (
     # Programs fail if a file of theirs exists and can't be read.
@@ -59,14 +58,22 @@ PROGRAM_FOLDERS = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin",
 """Directories that are searched for further names (hard links) of denied programs."""
 
 
-def problem() -> str:
-    """Return why commands can't be confined here, in plain words; empty if they can. Starts a process to try it."""
+def problem(root: Path | None = None) -> str:
+    """Return why commands can't be confined here, in plain words; empty if they can. Starts a process to try it.
+
+    Args:
+        root: the working directory of the commands. They could change a Python in it, which confines them.
+    """
     if sys.platform != "linux":
         return "Landlock is a part of Linux"
     if system_calls.machine() < 0:
         return f"the system calls of this machine ({os.uname().machine}) are not known; known are x86_64 and aarch64"
-    if getattr(sys, "frozen", False) or not sys.executable or not Path(start.__file__).is_file():
+    if not in_memory.is_possible(CODE):
         return "this program has no Python of its own that could confine a command"
+    if root is not None:
+        for part in (in_memory.PYTHON, os.__file__):
+            if Path(os.path.realpath(part)).is_relative_to(root):
+                return f"commands could change the Python that confines them, since {part} lies in their directory"
     abi = start.landlock_abi()
     if not abi:
         return "this kernel has no Landlock, or it is switched off"
@@ -75,13 +82,15 @@ def problem() -> str:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder).resolve()
         try:
-            run = subprocess.run(
-                words(SandboxProfile(place), place),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=TRY_SECONDS,
-                check=False,
-            )
+            with in_memory.opened(words(SandboxProfile(place), place)) as (command, descriptors):
+                run = subprocess.run(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=TRY_SECONDS,
+                    check=False,
+                    pass_fds=descriptors,
+                )
         except (OSError, subprocess.TimeoutExpired) as error:
             return f"a confined process can't be started: {error}"
     if run.returncode:
@@ -97,12 +106,13 @@ def remark() -> str:
     return ""
 
 
-def words(profile: SandboxProfile, temporary: Path) -> tuple[str, ...]:
+def words(profile: SandboxProfile, temporary: Path, environ: Mapping[str, str] = {}) -> tuple[str, ...]:
     """Return the words before a command. Without a command, they try the limits.
 
     Args:
         profile: the limits of the command.
         temporary: a private directory for it, a resolved path.
+        environ: variables that only the command has.
 
     Raises:
         ConfigError: the profile hides ``root`` or ``temporary`` itself.
@@ -111,18 +121,20 @@ def words(profile: SandboxProfile, temporary: Path) -> tuple[str, ...]:
         for denied in (*profile.hidden, *profile.programs, *profile.read_only):
             if place.is_relative_to(denied):
                 raise ConfigError(f"{denied} can't be denied, since commands work in {place}")
-    folder = str(Path(start.__file__).parent)
-    found = [sys.executable, "-I", "-S", "-c", BOOT, folder, f"root={profile.root}", f"temporary={temporary}"]
+    found = [f"root={profile.root}", f"temporary={temporary}"]
     system = (*SYSTEM, *ALSO, *((*NETWORK, *ALSO_FOR_NETWORK) if profile.network else ()))
     named: tuple[tuple[str, Sequence[str | Path]], ...] = (
-        ("readable", (*system, *profile.readable)),
+        ("readable", system),
+        ("folder", profile.readable),
         ("hidden", profile.hidden),
         ("read_only", profile.read_only),
         ("program", (*profile.programs, *_other_names(profile.programs))),
     )
     for name, paths in named:
         found += [f"{name}={path}" for path in paths]
-    return (*found, *(["network=1"] if profile.network else []), "--")
+    found += [f"environ={name}={value}" for name, value in environ.items()]
+    found += ["network=1"] if profile.network else []
+    return (*in_memory.words(CODE), in_memory.Input(b"\0".join(map(os.fsencode, found))))
 
 
 def not_held(profile: SandboxProfile) -> tuple[Path, ...]:

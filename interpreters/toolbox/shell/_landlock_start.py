@@ -1,6 +1,6 @@
 """Confine one command with Landlock and seccomp, then run it.
 
-Runs as a separate program, ``python -I -S``, before each command. To start fast, it imports nothing else from this
+Runs as a separate program, from memory, before each command. To start fast, it imports nothing else from this
 project, and few modules at all. It prints an error and exits with 126 if any step fails; it never runs the command
 without its limits. Three processes work for each command:
 
@@ -87,7 +87,7 @@ class Ruleset:
     def fill(self) -> None:
         """Add all rules of the limits."""
         limits = self.limits
-        for path in (*limits.readable, limits.root, limits.temporary):
+        for path in (*limits.readable, *limits.folders, limits.root, limits.temporary):
             must = path in (limits.root, limits.temporary)
             try:
                 descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -96,7 +96,7 @@ class Ruleset:
                     raise
                 continue
             real = place(descriptor)
-            if must and real != path:
+            if real != path and path not in limits.readable:
                 raise OSError(errno.ELOOP, f"{os.fsdecode(path)} has become a link to {os.fsdecode(real)}")
             if real in limits.tops and not must:  # as /bin and /usr/bin may be
                 os.close(descriptor)
@@ -124,15 +124,18 @@ class Ruleset:
         if node is None:
             self._allow(descriptor, rights)
         elif not node.denied:
-            self._split(path, node, rights, denied)
+            self._split(descriptor, b".", node, rights, denied)
 
-    def _split(self, path: bytes, node: Node, rights: int, denied: Tree) -> None:
-        """Grant rights to the entries of a directory instead of itself, since something below is denied."""
+    def _split(self, above: int, name: bytes, node: Node, rights: int, denied: Tree) -> None:
+        """Grant rights to the entries of a directory instead of itself, since something below is denied.
+
+        Other processes may put links in place at this time, so nothing is opened by its path, only in its directory.
+        """
         # New files can't be granted: a right of the directory would also hold for what is denied below. A directory can
         # be made, or moved here from elsewhere, if only files are denied: neither touches an existing file.
         own = READ_DIR | (MAKE_DIR | MAKE_SYM | REFER if node.only_files() else 0)
         try:
-            folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
         except OSError:  # it has vanished, or this user can't read it
             return
         if rights & own:
@@ -144,7 +147,7 @@ class Ruleset:
                 below = node.below.get(name)
                 if below is not None:
                     if not below.denied and entry.is_dir(follow_symlinks=False):
-                        self._split(path.rstrip(b"/") + b"/" + name, below, rights, denied)
+                        self._split(folder, name, below, rights, denied)
                     continue
                 if entry.is_symlink() or entry.inode() in denied.inodes:
                     continue
@@ -193,10 +196,15 @@ class Ruleset:
 
 
 def main() -> None:
-    words = [os.fsencode(word) for word in sys.argv[1:]]
+    """Run a command within limits.
+
+    ``sys.argv[1]`` is the number of a descriptor with the limits; the words of the command follow.
+    """
+    words = [os.fsencode(word) for word in sys.argv[2:]]
     try:
-        cut = words.index(b"--")
-        code = run(Limits(words[:cut]), words[cut + 1 :])
+        with os.fdopen(int(sys.argv[1]), "rb") as file:
+            limits = Limits(file.read().split(b"\0"))
+        code = run(limits, words)
     except BaseException as error:
         fail(error)
     else:
@@ -383,7 +391,7 @@ def become(limits: Limits, ruleset: int, command: "list[bytes]", channel: "_sock
         try_limits(limits)
         os._exit(0)
     try:
-        os.execvpe(command[0], command, {**os.environb, **ENVIRON})
+        os.execvpe(command[0], command, {**os.environb, **limits.environ, **ENVIRON})
     except OSError as error:
         report(f"{os.fsdecode(command[0])}: {error.strerror}")
         os._exit(127 if error.errno == errno.ENOENT else FAILED)

@@ -83,6 +83,13 @@ class Limits:
 
         (self.root,), (self.temporary,) = paths(b"root"), paths(b"temporary")
         self.readable: list[bytes] = paths(b"readable")
+        """Paths of the system, which may be links."""
+        self.folders: list[bytes] = paths(b"folder")
+        """Further directories that it may read. Nothing is read if one has become a link."""
+        self.environ: dict[bytes, bytes] = {}
+        """Variables that only the command has."""
+        for text in paths(b"environ"):
+            name, _, self.environ[name] = text.partition(b"=")
         hidden = paths(b"hidden") + paths(b"program")
         self.network: bool = bool(paths(b"network"))
         self.unreadable: Tree = Tree(hidden)

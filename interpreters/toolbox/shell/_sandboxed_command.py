@@ -70,10 +70,15 @@ class SandboxedCommand:
             return "not confined"
         network = "with the network" if self._denials.profile.network else "without network"
         access, unheld = self._access, self._not_enforced()
-        enforced = [rule.tool for rule in (*access.paths, *access.writes, *access.programs) if rule.tool not in unheld]
+        absent = [rule.tool for rule in self._denials.absent]
+        rules = [rule.tool for rule in (*access.paths, *access.writes, *access.programs)]
+        enforced = [rule for rule in dict.fromkeys(rules) if rule not in unheld and rule not in absent]
         parts = [f"confined to that directory by {self._sandbox.wall}, {network}"]
         parts += [f"it enforces {_listed(enforced)}"] if enforced else []
         parts += [f"it can't enforce {_listed(unheld)}"] if unheld else []
+        parts += [f"nothing is there yet for {_listed(absent)}, and what is made is not protected"] if absent else []
+        if partly := self._denials.partly:
+            parts.append(f"it was too much to look everywhere for the program of {_names(partly)}")
         if closed := self._sandbox.closed(self._denials.profile):
             parts.append(f"it can make no new files in {_listed([str(path) for path in closed])}")
         parts += [f"only compared with the command line: {_names(access.arguments)}"] if access.arguments else []

@@ -32,6 +32,8 @@ REFUSED = {
     errno.ENOSYS: ("clone3",),  # its flags are in memory; the C library uses ``clone`` instead
 }  # fmt: skip
 """System calls that fail, by their error."""
+SHARED = ("add_key", "request_key", "keyctl", "io_uring_setup", "io_uring_enter", "io_uring_register")
+"""Calls that fail also in namespaces: keys, which have none, and a way to make sockets beside ``socket``."""
 NETWORK_ONLY = ("connect", "bind", "listen", "accept", "accept4")
 """Calls that fail if the command may not use the network."""
 OTHER_PROCESS = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setattr", "sched_setaffinity")
@@ -86,12 +88,9 @@ class Filter:
         return (self.LOAD, 0, 0, 16 + 8 * index + 4 * high)
 
     def build(self, limits: Limits) -> bytes:
-        """Return the program."""
+        """Return the program for a command that Landlock confines."""
         refuse, allow = (self.RETURN, 0, 0, ERROR | errno.EPERM), (self.RETURN, 0, 0, ALLOW)
-        missing = (self.RETURN, 0, 0, ERROR | errno.ENOSYS)
-        arch = list(MACHINES.values())[machine()]
-        self._code = [(self.LOAD, 0, 0, 4), (self.EQUAL, 1, 0, arch), missing]  # another machine's numbers
-        self._code += [(self.LOAD, 0, 0, 0), (self.GREATER, 0, 1, LAST_KNOWN), missing]  # also x32, from 2**30 on
+        self._begin()
         for error, names in REFUSED.items():
             for name in names:
                 self.refuse(name, error)
@@ -120,7 +119,30 @@ class Filter:
                 self.refuse(name, errno.EPERM)
             address = [self.argument(4), (self.EQUAL, 1, 0, 0), refuse, self.argument(4, 1), (self.EQUAL, 1, 0, 0)]
             self.block("sendto", [*address, refuse, allow])
-        return b"".join(struct.pack("=HBBI", *one) for one in [*self._code, allow])
+        return self._end()
+
+    def build_small(self, *, network: bool) -> bytes:
+        """Return the program for a command that namespaces confine: for what they don't separate."""
+        refuse = (self.RETURN, 0, 0, ERROR | errno.EPERM)
+        self._begin()
+        for name in SHARED:
+            self.refuse(name, errno.EPERM)
+        routes = self.one_of(2, [0, 4] if network else range(23), errno.EPERM)
+        families = [self.argument(0)]
+        for family in (_socket.AF_UNIX, _socket.AF_INET, _socket.AF_INET6):
+            families += [(self.EQUAL, 0, 1, family), (self.RETURN, 0, 0, ALLOW)]
+        self.block("socket", [*families, (self.EQUAL, 0, len(routes), 16), *routes, refuse])
+        self.block("socketpair", self.one_of(0, [_socket.AF_UNIX], errno.EPERM))
+        return self._end()
+
+    def _begin(self) -> None:
+        missing = (self.RETURN, 0, 0, ERROR | errno.ENOSYS)
+        arch = list(MACHINES.values())[machine()]
+        self._code = [(self.LOAD, 0, 0, 4), (self.EQUAL, 1, 0, arch), missing]  # another machine's numbers
+        self._code += [(self.LOAD, 0, 0, 0), (self.GREATER, 0, 1, LAST_KNOWN), missing]  # also x32, from 2**30 on
+
+    def _end(self) -> bytes:
+        return b"".join(struct.pack("=HBBI", *one) for one in [*self._code, (self.RETURN, 0, 0, ALLOW)])
 
 
 def install(program: bytes) -> int:

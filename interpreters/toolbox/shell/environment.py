@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from attrs import frozen
 
@@ -26,9 +26,6 @@ TOOLCHAINS = ("VIRTUAL_ENV", "CONDA_PREFIX", "JAVA_HOME", "GOPATH", "GOROOT", "C
 QUIET: Mapping[str, str] = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 """For a terminal without a user: no pager, no prompts."""
 
-USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
-"""The default if the program itself has no ``PATH``."""
-
 
 def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return a command's variables: those listed above, as far as they are set, and ``given``."""
@@ -37,7 +34,7 @@ def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     for name in TOOLCHAINS:
         if os.path.isabs(os.environ.get(name, "")):
             kept[name] = os.environ[name]
-    return {"PATH": USUAL_PATH, **kept, **QUIET, **(given or {})}
+    return {"PATH": starting.USUAL_PATH, **kept, **QUIET, **(given or {})}
 
 
 def check_environment(given: Mapping[str, str]) -> None:
@@ -62,11 +59,12 @@ class ShellProgram:
         return (self.path, *self.options, "-c", "--", command)
 
 
-def shell_program() -> ShellProgram | None:
-    """Return bash, or else the system's ``sh``; None if both are missing. Neither reads the user's startup files."""
-    path = starting.environment().get("PATH", USUAL_PATH)
+def shell_program(avoided: Sequence[Path] = ()) -> ShellProgram | None:
+    """Return bash, or else the system's ``sh``; None if both are missing. Neither reads the user's startup files, and
+    neither is taken from the avoided folders.
+    """
     for name, options in (("bash", ("--noprofile", "--norc")), ("sh", ())):
-        found = shutil.which(name, path=path)
+        found = starting.find_program(name, avoided)
         if found is not None:
             return ShellProgram(found, options)
     return None

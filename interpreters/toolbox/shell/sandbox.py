@@ -12,19 +12,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from cognition import ConfigError
 from cognition.base.display import shown_name
 from interpreters.toolbox.shell import _bubblewrap, _landlock, _seatbelt
 from interpreters.toolbox.shell._profile import SandboxProfile
-from interpreters.toolbox.shell.environment import ShellProgram, shell_program
-from runtime.children import start as starting
+from interpreters.toolbox.shell.environment import ShellProgram, environment, shell_program
+from runtime.children import in_memory, start as starting
 
 Wall = Literal["bubblewrap", "landlock", "seatbelt"]
 Choice = Literal["auto", "required", "off", "bubblewrap", "landlock", "seatbelt"]
 WALLS: tuple[Wall, ...] = get_args(Wall)
 """The best first: each works on some systems only."""
+
+PREFIX_PARTS = ("bin", "lib", "lib64", "include", "pyvenv.cfg")
+"""What a virtual environment consists of."""
 
 TRY_SECONDS = 20.0
 """Seconds for the first confined command, an empty test."""
@@ -50,8 +53,12 @@ class Sandbox:
     """The commands' directory for temporary files, and their home."""
     _program: str = ""
     """The path of ``bwrap``: should it vanish, commands can't start."""
-    _lingering: tuple[str, ...] = ()
-    """The words of the shell that waits in the sandbox for what a command leaves running."""
+    _shell: ShellProgram | None = None
+    """The shell that waits in the sandbox for what a command leaves running."""
+    _own: tuple[Path, ...] = ()
+    """Files and folders of this program below the root."""
+    _given: Mapping[str, str] = {}
+    """The variables given for commands."""
 
     @property
     def confined(self) -> bool:
@@ -63,13 +70,21 @@ class Sandbox:
             return f"commands confined by {self.wall}"
         return f"commands not confined{': ' + self.why_not if self.why_not else ''}"
 
-    def words(self, profile: SandboxProfile) -> tuple[str, ...]:
-        """Return the words before a command that confine it; empty without a sandbox."""
+    def words(self, profile: SandboxProfile, *, trial: bool = False) -> tuple[str, ...]:
+        """Return the words before a command that confine it; empty without a sandbox. A trial uses all that it needs.
+
+        Raises:
+            ConfigError: the sandbox can't enforce the profile.
+        """
+        environ = {name: value for name, value in environment(self._given).items() if starting.is_of_loader(name)}
         if self.wall == "bubblewrap":
-            return (self._program, *_bubblewrap.options(profile), "--", *self._lingering)
+            assert self._shell is not None
+            return _bubblewrap.words(self._program, profile, self._shell, self._own, environ, trial=trial)
         if self.wall == "landlock":
-            return _landlock.words(profile, self.temporary)
-        return () if self.wall is None else _seatbelt.words(profile, self.temporary)
+            return _landlock.words(profile, self.temporary, environ)
+        if self.wall is None:
+            return ()
+        return _seatbelt.words(evolve(profile, read_only=(*profile.read_only, *self._own)), self.temporary)
 
     def not_held(self, profile: SandboxProfile) -> tuple[Path, ...]:
         """Return the denied paths that it can't protect."""
@@ -79,10 +94,16 @@ class Sandbox:
         """Return the directories in which a command can make no new files, since something in them is denied."""
         return _landlock.closed_directories(profile) if self.wall == "landlock" else ()
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables whose directories do not exist in a sandbox, with others in their place."""
-        return {name: str(self.temporary) for name in ("HOME", "TMPDIR")} if self.confined else {}
+    def environment(self, root: Path) -> dict[str, str]:
+        """Return a command's variables: those whose directories do not exist in a sandbox have others. The programs
+        that confine it load nothing from its root, so ``words`` sets the variables that would make them.
+        """
+        found = {**environment(self._given), "PWD": str(root)}
+        if not self.confined:
+            return found
+        if self.wall in ("bubblewrap", "landlock"):
+            found = starting.without_loader(found, root)
+        return found | {name: str(self.temporary) for name in ("HOME", "TMPDIR")}
 
 
 def choose_sandbox(
@@ -102,7 +123,7 @@ def choose_sandbox(
         ConfigError: a sandbox is required, but not possible here.
     """
     if choice == "off":
-        return Sandbox()
+        return Sandbox(given=dict(environ))
     problems, advice = [], ""
     if root == Path("/"):
         problems, advice = ["the working directory is /, which holds everything"], "choose a directory within"
@@ -120,40 +141,57 @@ def choose_sandbox(
             f"sandbox={choice!r}, and commands can't be confined here: {why_not}; "
             f"{advice}, or choose 'off' and let somebody look at each command"
         )
-    return Sandbox(None, why_not)
+    return Sandbox(None, why_not, given=dict(environ))
 
 
 def _try_wall(
     wall: Wall, profile: SandboxProfile, shell: ShellProgram, environ: Mapping[str, str], *, required: bool
 ) -> tuple[Sandbox | None, str, str]:
     """Return the sandbox; or None, the reason, and an advice."""
-    problem, advice = _find_problem(wall)
+    problem, advice = _find_problem(wall, profile.root)
     if problem:
         return None, problem, advice
+    name = (_bubblewrap.program((profile.root,)) or "bwrap") if wall == "bubblewrap" else wall
     if wall == "bubblewrap":
-        lingering = (*shell.words(_bubblewrap.LINGERING), "sh")
-        made = Sandbox(wall, required=required, program=_bubblewrap.program() or "bwrap", lingering=lingering)
+        made = Sandbox(
+            wall, required=required, program=name, shell=shell, own=own_files(profile.root), given=dict(environ)
+        )
     else:
         temporary = Path(tempfile.mkdtemp(prefix="cogstep-sandbox-")).resolve()
-        made = Sandbox(wall, required=required, temporary=temporary)
+        made = Sandbox(wall, required=required, temporary=temporary, own=own_files(profile.root), given=dict(environ))
         weakref.finalize(made, _remove, temporary, os.getpid())
-    words = made.words(profile)
     try:
-        run = subprocess.run(
-            [*words, *shell.words("exit 0")],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TRY_SECONDS,
-            check=False,
-            cwd=profile.root,
-            env={**starting.environment(), **environ, **made.environment},
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return None, f"{words[0]} doesn't run: {shown_name(str(error))}", ADVICE[wall]
+        with in_memory.opened((*made.words(profile, trial=True), *shell.words("exit 0"))) as (words, descriptors):
+            run = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=TRY_SECONDS,
+                check=False,
+                cwd=profile.root,
+                env=made.environment(profile.root),
+                pass_fds=descriptors,
+            )
+    except (OSError, subprocess.TimeoutExpired, ConfigError) as error:
+        return None, f"{name} doesn't run: {shown_name(str(error))}", ADVICE[wall]
     if run.returncode:
         said = run.stderr.decode("utf-8", "replace").strip().splitlines() or [f"it ended with {run.returncode}"]
-        return None, f"{words[0]} doesn't work: {shown_name(said[-1])}", ADVICE[wall]
+        return None, f"{name} doesn't work: {shown_name(said[-1])}", ADVICE[wall]
     return made, "", ""
+
+
+def own_files(root: Path) -> tuple[Path, ...]:
+    """Return the files and folders below the root that the running program consists of. A virtual environment is one,
+    and so are our packages. A link to one can't be protected.
+    """
+    prefixes = [
+        Path(one) for one in dict.fromkeys((sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix))
+    ]
+    found = [part for one in prefixes for part in ([one] if one != root else [one / name for name in PREFIX_PARTS])]
+    found += [Path(home, name) for home in starting.HOMES for name in starting.OURS]
+    found += [Path(one) for one in (sys.executable, in_memory.PYTHON) if one]
+    real = {Path(os.path.realpath(one)) for one in found}
+    return tuple(sorted(one for one in real if one != root and one.is_relative_to(root) and one.exists()))
 
 
 def _remove(folder: Path, process: int) -> None:
@@ -162,12 +200,15 @@ def _remove(folder: Path, process: int) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _find_problem(wall: Wall) -> tuple[str, str]:
+def _find_problem(wall: Wall, root: Path) -> tuple[str, str]:
     """Return why a sandbox can't be had, and an advice; empty if it may work."""
     if wall == "bubblewrap":
-        return ("", "") if _bubblewrap.program() else ("there is no bwrap on the path", "install bubblewrap")
+        if _bubblewrap.program((root,)):
+            return "", ""
+        outside = " outside of the working directory" if _bubblewrap.program() else ""
+        return f"there is no bwrap on the path{outside}", "install bubblewrap"
     if wall == "landlock":
-        problem = _landlock.problem()
+        problem = _landlock.problem(root)
     else:
         problem = "" if sys.platform == "darwin" else "Seatbelt is a part of macOS"
     return problem, ADVICE[wall]

@@ -126,12 +126,15 @@ class Shell:
                 raise ConfigError(
                     f"{what}, and {os.fspath(output_folder)} can't be opened: {error.strerror}"
                 ) from error
-        program = shell_program() if os.name == "posix" else None
+        program = shell_program((self.root,)) if os.name == "posix" else None
         if program is None:
             raise ConfigError("Bash needs a POSIX system with bash or sh on the path")
         self.program = program
         check_environment(given)
         seen = [_directory("readable has to name directories", one) for one in readable]
+        self._names = [
+            (path, os.path.abspath(one)) for path, one in zip((self.root, *seen), (root, *readable), strict=True)
+        ]
         if self.folder is not None:
             seen.append(self.folder.path)
         self.shown = shown
@@ -223,13 +226,14 @@ class Shell:
     def confine(self, access: AccessRules, *, network: bool) -> SandboxedCommand:
         """Return how one command is confined, under policy's rules for it."""
         path = environment(self._given)["PATH"]
-        confined = self.sandbox.confined
-        denials = Denials(access, self.root, self.readable, path, network=network) if confined else None
+        denials = None
+        if self.sandbox.confined:
+            denials = Denials(access, self.root, self.readable, path, network=network, names=self._names)
         return SandboxedCommand(self.sandbox, access, denials)
 
     def _start(self, command: str, confined: SandboxedCommand, *, background: bool) -> Command:
         self.check(command)
-        environ = {**environment(self._given), "PWD": str(self.root), **self.sandbox.environment}
+        environ = self.sandbox.environment(self.root)
         words = (*confined.words(), *self.program.words(command))
         output = CommandOutput(self.shown, self.folder, at_once=background)
         try:

@@ -33,7 +33,7 @@ RG = shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).pare
 def scout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A test of searches runs without ripgrep, and with it where it is installed."""
     found = RG if request.param == "ripgrep" else None
-    monkeypatch.setattr(ripgrep, "program", lambda: found)
+    monkeypatch.setattr(ripgrep, "program", lambda _: found)
     return str(request.param)
 
 

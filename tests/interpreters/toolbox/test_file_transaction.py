@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -19,7 +20,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from interpreters.toolbox import file_transaction as changing
+from interpreters.toolbox._change_notes import FOLDER
+from interpreters.toolbox.edit_session import EditSession
 from interpreters.toolbox.file_transaction import ChangedError, FileState, FileStep, FileTransaction, digest_of
+from runtime.files import state_directory
 
 Tree = dict[str, bytes]
 
@@ -397,7 +401,7 @@ def test_one_that_works_is_left_alone_by_others(root: Path) -> None:
         changing._take_step = real  # type: ignore[assignment]
         seen.append(tree_of(root))
         FileTransaction(str(root)).make(steps_to(root, {"other.txt": b"%d" % len(seen)}))
-        assert any(name.endswith(".note") for name in os.listdir(root))
+        assert os.listdir(state_directory() / FOLDER)
         real(*args)  # type: ignore[arg-type]
 
     changing._take_step = taken  # type: ignore[assignment]
@@ -409,10 +413,71 @@ def test_one_that_works_is_left_alone_by_others(root: Path) -> None:
     assert not any(name.startswith(".cogstep") for name in os.listdir(root))
 
 
-# ---------------------------------------------------------------------------------------------------- forged notes
+# -------------------------------------------------------------------------------------------------------------- notes
 
 TOKEN = "0123456789abcdef"
-STEP = {"folder": [], "name": "a.txt", "old": digest_of(b"x"), "new": digest_of(b"a")}
+STEP = {"folder": [], "name": "a.txt", "old": digest_of(b"x"), "inode": 1, "new": digest_of(b"a")}
+
+
+def note_of(**plan: object) -> bytes:
+    return json.dumps({"token": TOKEN, "steps": [STEP], "folders": [], **plan}).encode() + b"\nwritten\n"
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of notes in a state directory of this test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return state_directory() / FOLDER
+
+
+def put_note(notes: Path, root: Path, content: bytes, mode: int = 0o600) -> Path:
+    """Write a note as a process has left it that has died."""
+    notes.mkdir(0o700, parents=True, exist_ok=True)
+    notes.parent.chmod(0o700)
+    note = notes / f"{hashlib.sha256(os.fsencode(root)).hexdigest()[:32]}-{TOKEN}.note"
+    note.write_bytes(content)
+    note.chmod(mode)
+    return note
+
+
+def desk_of(tmp_path: Path) -> Path:
+    """A directory in which everything is ready for a note: the file it names, and the content to put there."""
+    lay(tmp_path / "desk", {**START, f".cogstep-{TOKEN}-0.new": b"planted"})
+    return tmp_path / "desk"
+
+
+@pytest.mark.parametrize(
+    "note", [note_of(), note_of(steps=[STEP | {"name": "\ud800"}]), b"", b"[" * 100_000], ids=["whole", "half", "", "["]
+)
+def test_a_note_in_the_root_does_nothing(
+    tmp_path: Path, notes: Path, note: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Who writes there, such as a command in a sandbox, would replace files that it may not write. It is named once."""
+    root = desk_of(tmp_path)
+    (root / f".cogstep-{TOKEN}.note").write_bytes(note)
+    (root / f".cogstep-{TOKEN}.note").chmod(0o600)
+    start = tree_of(root)
+
+    session = EditSession(root)
+    session.changes.make(steps_to(root, {"new.txt": b"new"}))
+
+    assert tree_of(root) == {**start, "new.txt": b"new"}
+    assert [f".cogstep-{TOKEN}.note" in record.getMessage() for record in caplog.records] == [True]
+
+
+def test_a_note_holds_for_its_own_root_alone(tmp_path: Path, notes: Path) -> None:
+    root = desk_of(tmp_path)
+    start = tree_of(root)
+    other = put_note(notes, tmp_path / "other", note_of())
+
+    FileTransaction(str(root)).settle()
+    assert tree_of(root) == start
+    assert other.exists()
+
+    put_note(notes, root, note_of())
+    FileTransaction(str(root)).settle()
+    assert (root / "a.txt").read_bytes() == b"planted"
+    assert os.listdir(notes) == [other.name]
 
 
 @pytest.mark.parametrize(
@@ -422,42 +487,70 @@ STEP = {"folder": [], "name": "a.txt", "old": digest_of(b"x"), "new": digest_of(
         b"{",
         b"null\n",
         b"[" * 100_000 + b"\n",
-        b'{"token": "other", "steps": [], "folders": []}\n',
-        json.dumps({"token": TOKEN, "steps": [STEP | {"folder": [".."]}], "folders": []}).encode() + b"\n",
-        json.dumps({"token": TOKEN, "steps": [STEP | {"name": "../a.txt"}], "folders": []}).encode() + b"\n",
-        json.dumps({"token": TOKEN, "steps": [STEP | {"name": 1}], "folders": []}).encode() + b"\n",
-        json.dumps({"token": TOKEN, "steps": [STEP | {"old": 1}], "folders": []}).encode() + b"\n",
-        json.dumps({"token": TOKEN, "steps": [STEP], "folders": [["..", "empty"]]}).encode() + b"\n",
-        json.dumps({"token": TOKEN, "steps": [STEP], "folders": [[]]}).encode() + b"\n",
-        json.dumps({"token": 1, "steps": 1, "folders": 1}).encode() + b"\n",
+        note_of(token="other"),
+        note_of(steps=[STEP | {"folder": [".."]}]),
+        note_of(steps=[STEP | {"name": "../a.txt"}]),
+        note_of(steps=[STEP | {"name": 1}]),
+        note_of(steps=[STEP | {"old": 1}]),
+        note_of(folders=[["..", "empty"]]),
+        note_of(folders=[[]]),
+        note_of(token=1, steps=1, folders=1),
     ],
 )
-def test_a_note_that_nobody_of_us_has_written_does_nothing(tmp_path: Path, note: bytes) -> None:
+def test_a_damaged_note_does_nothing(tmp_path: Path, notes: Path, note: bytes) -> None:
     """Nothing outside the root is touched, and what it names stays."""
     (tmp_path / "empty").mkdir()
-    root = tmp_path / "desk"
-    lay(root, START)
-    (tmp_path / f".cogstep-{TOKEN}-0.new").write_bytes(b"x")
-    start = tree_of(tmp_path)
-    (root / f".cogstep-{TOKEN}.note").write_bytes(note)
-    os.chmod(root / f".cogstep-{TOKEN}.note", 0o600)
+    root = desk_of(tmp_path)
+    start = tree_of(root)
+    put_note(notes, root, note)
 
     FileTransaction(str(root)).settle()
-    assert tree_of(tmp_path) == start
+    assert tree_of(root) == start
+    assert (tmp_path / "empty").is_dir()
+    assert os.listdir(notes) == []
 
 
 @pytest.mark.parametrize("kind", ["mode", "folder", "link", "pipe"])
-def test_what_is_no_note_of_this_user_stays_where_it_is(tmp_path: Path, kind: str) -> None:
-    note = tmp_path / f".cogstep-{TOKEN}.note"
-    if kind == "mode":
-        note.write_bytes(b"")
-        os.chmod(note, 0o644)
-    elif kind == "folder":
+def test_what_is_no_note_of_this_user_stays_where_it_is(tmp_path: Path, notes: Path, kind: str) -> None:
+    root = desk_of(tmp_path)
+    note = put_note(notes, root, note_of(), 0o644)
+    if kind != "mode":
+        note.unlink()
+    if kind == "folder":
         note.mkdir()
     elif kind == "link":
         note.symlink_to("nowhere")
-    else:
+    elif kind == "pipe":
         os.mkfifo(note)
+    start = tree_of(root)
 
-    FileTransaction(str(tmp_path)).settle()
+    FileTransaction(str(root)).settle()
+    assert tree_of(root) == start
     assert os.path.lexists(note)
+
+
+@pytest.mark.parametrize("kind", ["a file", "in the root", "open to others", "no home"])
+def test_where_no_note_can_be_kept_a_change_is_made_and_a_warning_says_so(
+    tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """And what looks like a note there is not believed."""
+    root = desk_of(tmp_path)
+    if kind == "a file":
+        (tmp_path / "state").write_bytes(b"")
+    elif kind == "in the root":
+        monkeypatch.setenv("XDG_STATE_HOME", str(root))
+        put_note(state_directory() / FOLDER, root, note_of())
+    elif kind == "open to others":
+        put_note(notes, root, note_of())
+        notes.chmod(0o777)
+    else:
+        monkeypatch.delenv("XDG_STATE_HOME")
+        monkeypatch.setenv("HOME", "here")
+        monkeypatch.chdir(tmp_path)
+
+    changes = FileTransaction(str(root))
+    changes.make(steps_to(root, {"b.txt": b"b", "c.txt": b"c"}))
+    changes.make(steps_to(root, {"b.txt": b"B"}))
+
+    assert [(root / name).read_bytes() for name in ("a.txt", "b.txt", "c.txt")] == [b"a", b"B", b"c"]
+    assert ["killed half-way can't be put back" in record.getMessage() for record in caplog.records] == [True]

@@ -74,7 +74,7 @@ RG = shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).pare
 def scout(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Each test runs without ripgrep, and with it where it is installed."""
     found = RG if request.param == "ripgrep" else None
-    monkeypatch.setattr(ripgrep, "program", lambda: found)
+    monkeypatch.setattr(ripgrep, "program", lambda _: found)
     return str(request.param)
 
 
@@ -395,7 +395,7 @@ def test_ripgrep_changes_no_answer(
         call = called(root)
         with_it = call("Grep", pattern=pattern, path=path, **options)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ripgrep, "program", lambda: None)
+            patch.setattr(ripgrep, "program", lambda _: None)
             without = call("Grep", pattern=pattern, path=path, **options)
         assert with_it == without
 
@@ -449,10 +449,10 @@ def test_ripgrep_that_takes_too_long_is_done_without(tmp_path: Path, monkeypatch
         program = tmp_path / name
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o700)
-        monkeypatch.setattr(ripgrep, "program", lambda program=program: str(program))
+        monkeypatch.setattr(ripgrep, "program", lambda _, program=program: str(program))
         monkeypatch.setattr(ripgrep, "SECONDS", 0.2)
         assert called(tmp_path / "desk")("Grep", pattern="milk") == "a.txt:1: milk"
-    monkeypatch.setattr(ripgrep, "program", lambda: str(tmp_path / "gone"))
+    monkeypatch.setattr(ripgrep, "program", lambda _: str(tmp_path / "gone"))
     assert called(tmp_path / "desk")("Grep", pattern="milk") == "a.txt:1: milk"
 
 
@@ -465,7 +465,7 @@ def test_what_ripgrep_names_is_believed_of_nothing(tmp_path: Path, monkeypatch: 
     lies = ["../secret.txt", "/etc/passwd", "link.txt", "b.txt", "c.log", "a.txt", ".git/x", "gone.txt", "a.txt/x", ""]
     program.write_text("#!/bin/sh\nprintf '" + "".join(f"./{lie}\\0" for lie in lies) + "'\n")
     program.chmod(0o700)
-    monkeypatch.setattr(ripgrep, "program", lambda: str(program))
+    monkeypatch.setattr(ripgrep, "program", lambda _: str(program))
 
     assert called(root)("Grep", pattern="milk") == "a.txt:1: milk"
 
@@ -489,9 +489,10 @@ def test_ripgrep_is_looked_for_in_absolute_directories_and_gets_no_keys(
     for path, expected in (("bin", None), ("", None), (f"bin:{tmp_path}/bin:/usr/bin:/bin", str(program))):
         monkeypatch.setenv("PATH", path)
         PROGRAM.cache_clear()
-        found = PROGRAM()
+        found = PROGRAM(str(root))
         assert found == expected
+    assert PROGRAM(str(tmp_path)) != str(program), "a command may have put it in the root"
     PROGRAM.cache_clear()
-    monkeypatch.setattr(ripgrep, "program", lambda: str(program))
+    monkeypatch.setattr(ripgrep, "program", lambda _: str(program))
     assert called(root)("Grep", pattern="milk") == "No lines match.", "this one names no file"
     assert "sk-example" not in (tmp_path / "told").read_text()

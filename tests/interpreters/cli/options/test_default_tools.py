@@ -101,7 +101,7 @@ def test_a_single_question_is_offered_the_tools_and_nothing_that_waits(here: Cog
 
 def test_where_there_is_no_shell_all_the_rest_is_offered(here: Cogstep, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    monkeypatch.setattr("interpreters.toolbox.shell.environment.shell_program", lambda: None)
+    monkeypatch.setattr("interpreters.toolbox.shell.environment.shell_program", lambda *_: None)
 
     rest = EVERYTHING.removesuffix(" Bash BashOutput KillShell")
     assert here("run", "Hi", *OTHER, replies=[offered]).stdout == f"{rest}\n"

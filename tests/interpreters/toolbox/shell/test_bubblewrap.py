@@ -19,6 +19,7 @@ from interpreters.toolbox import shell_tools
 from interpreters.toolbox.shell import sandbox
 from interpreters.toolbox.shell._profile import SandboxProfile
 from interpreters.toolbox.shell.environment import ShellProgram
+from runtime.children import in_memory
 from runtime.children.supervisor import processes
 from tests.interpreters.toolbox.shell.sandboxes import needs
 
@@ -94,11 +95,12 @@ def test_another_user_than_root_is_confined_alike(monkeypatch: pytest.MonkeyPatc
             path.chmod(0o755)
             os.chown(path, user, -1)
         made = sandbox.choose_sandbox("bubblewrap", place / "desk", ShellProgram("/bin/sh", ()))
-        words = made.words(SandboxProfile(place / "desk"))
         command = "cat ../secret; touch /usr/x; echo x > file; grep CapEff /proc/self/status"
-        run = subprocess.run(
-            [*words, "/bin/sh", "-c", command], user=user, capture_output=True, text=True, cwd="/", check=False
-        )
+        words = (*made.words(SandboxProfile(place / "desk")), "/bin/sh", "-c", command)
+        with in_memory.opened(words) as (given, descriptors):
+            run = subprocess.run(
+                given, pass_fds=descriptors, user=user, capture_output=True, text=True, cwd="/", check=False
+            )
         assert run.stdout == "CapEff:\t0000000000000000\n"
         assert run.stderr.count("\n") == 2, run.stderr
         assert (place / "desk/file").read_text() == "x\n"
@@ -285,7 +287,7 @@ def test_where_namespaces_are_used_up_it_is_refused_or_told(desk: Path) -> None:
     program = (
         "from interpreters.toolbox import shell_tools; from interpreters.toolbox.shell.sandbox import shell_report\n"
         "from interpreters.toolbox.shell import _landlock\n"
-        "_landlock.problem = lambda: 'no Landlock'\n"
+        "_landlock.problem = lambda _: 'no Landlock'\n"
         "tools = shell_tools('.'); print(tools.confined, 'It is not confined' in tools[0].spec.description)\n"
         "print(shell_report()[1])\nshell_tools('.', sandbox='required')"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import marshal
 import os
 import re
 import signal
@@ -380,10 +381,8 @@ def test_an_interrupt_of_a_turn_ends_its_command(box: Box) -> None:
         until(lambda: not left(sleep))
 
 
-def test_a_keeper_is_also_started_where_our_modules_are_no_files(
-    box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supervised_command, "PROGRAM", tmp_path / "archive.zip" / "keeper.py")
+def test_a_keeper_is_also_started_where_its_code_can_not_be_had(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervised_command, "CODE", b"")
     sleep = unique_sleep()
 
     assert box(f"echo x; {sleep} & true").startswith("x\n[exit code 0, ")
@@ -394,13 +393,12 @@ def test_a_keeper_is_also_started_where_our_modules_are_no_files(
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """The keeper as it is on a system that knows neither ``/proc`` nor who takes orphans."""
     source = Path(keeper.__file__).read_text("utf-8")
     assert source.count('sys.platform == "linux"') == 1
-    other = tmp_path / "keeper.py"
-    other.write_text(source.replace('sys.platform == "linux"', "False"), "utf-8")
-    monkeypatch.setattr(supervised_command, "PROGRAM", other)
+    code = compile(source.replace('sys.platform == "linux"', "False"), "keeper", "exec")
+    monkeypatch.setattr(supervised_command, "CODE", marshal.dumps([("keeper", code)]))
     monkeypatch.setattr(keeper, "LINUX", False)
 
 
@@ -736,8 +734,9 @@ def test_a_system_without_a_shell_is_refused(tmp_path: Path, monkeypatch: pytest
 def test_sh_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sh").symlink_to("/bin/sh")
     monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "desk").mkdir()
 
-    with shell_tools(tmp_path, sandbox="off") as tools:
+    with shell_tools(tmp_path / "desk", sandbox="off") as tools:
         assert "(sh)" in tools[0].spec.description
         assert Box(tools)("-x; echo $0").splitlines()[1] == str(tmp_path / "sh")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import shutil
 import socket
@@ -19,6 +20,7 @@ from attrs import evolve, frozen
 from cognition import ConfigError
 from interpreters.toolbox.shell import _landlock, _landlock_start as start, _system_calls
 from interpreters.toolbox.shell._profile import SandboxProfile
+from runtime.children import in_memory
 
 ABI = start.landlock_abi() if sys.platform == "linux" and _system_calls.machine() >= 0 else 0
 WHY_NOT = "" if ABI >= start.NEEDED_ABI else f"Landlock has version {ABI} here"
@@ -51,14 +53,17 @@ class Place:
         """Run a command, in the sandbox unless it is not confined. ``boot`` changes the program that confines it."""
         before = list(_landlock.words(profile or self.profile, self.temporary)) if confined else []
         if boot:
-            before[4] = before[4].replace("start.main()", f"{boot}; start.main()")
+            at = before.index(in_memory.BOOT)
+            before[at] = before[at].replace("start.main()", f"{boot}; start.main()")
         path = f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
         environ = {"PATH": path, "HOME": str(self.temporary), "TMPDIR": str(self.temporary), "LC_ALL": "C.UTF-8"}
         usual: dict[str, Any] = {
             "env": environ, "stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "errors": "replace",
             "cwd": self.root, "check": False, "timeout": 60,
         }  # fmt: skip
-        return subprocess.run([*before, *command], **usual | options)
+        usual |= options
+        with in_memory.opened([*before, *command]) as (words, descriptors):
+            return subprocess.run(words, **usual | {"pass_fds": [*usual.get("pass_fds", ()), *descriptors]})
 
     def said(self, command: str, **options: Any) -> str:
         """Return the output and errors of a shell command."""
@@ -659,12 +664,13 @@ def test_another_user_than_root_is_confined_alike(tmp_path: Path) -> None:
         where = place(top)
         for path in (top, *top.rglob("*")):
             os.chown(path, user, -1, follow_symlinks=False)
-        words = _landlock.words(where.profile, where.temporary)
         code = "cat .env config; echo x > sub/new && chmod 600 sub/new; chmod 777 ../outside config; ls vault; ls"
-        run = subprocess.run(
-            [program, *words[1:], "/bin/sh", "-c", code], user=user, capture_output=True, text=True, check=False,
-            env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, cwd="/",
-        )  # fmt: skip
+        words = (*_landlock.words(where.profile, where.temporary), "/bin/sh", "-c", code)
+        with in_memory.opened(words) as (given, descriptors):
+            run = subprocess.run(
+                [program, *given[1:]], pass_fds=descriptors, user=user, capture_output=True, text=True, check=False,
+                env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"}, cwd="/",
+            )  # fmt: skip
         assert run.stdout == "breadconfig\nfixed\nmixed\nown\nsub\nvault\n", run.stderr
         assert run.stderr.count("Permission denied") + run.stderr.count("not permitted") == 4
         assert (where.root / "sub/new").stat().st_mode & 0o777 == 0o600
@@ -761,7 +767,8 @@ def test_programs_are_denied_by_all_their_names(desk: Place, monkeypatch: pytest
     os.link(desk.top / "tools/denied", desk.top / "more/third")
     profile = evolve(desk.profile, programs=(desk.top / "tools/denied",))
 
-    assert f"program={desk.top}/tools/denied-too" in _landlock.words(profile, desk.temporary)
+    limits = [one.data for one in _landlock.words(profile, desk.temporary) if isinstance(one, in_memory.Input)][-1]
+    assert f"program={desk.top}/tools/denied-too" in limits.decode().split("\0")
     assert _landlock.not_held(profile) == (desk.top / "tools/denied",)
 
 
@@ -853,7 +860,10 @@ def test_remaining_processes_work_on_and_its_output_ends_with_them(desk: Place) 
 def test_if_the_first_process_is_killed_all_are(desk: Place) -> None:
     words = [*_landlock.words(desk.profile, desk.temporary), "/bin/sh", "-c"]
     words.append("(trap '' TERM; setsid sleep 71 & sleep 72) & echo up; sleep 73")
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as run:
+    with (
+        in_memory.opened(words) as (given, descriptors),
+        subprocess.Popen(given, stdout=subprocess.PIPE, pass_fds=descriptors) as run,
+    ):
         assert run.stdout is not None
         assert run.stdout.readline() == b"up\n"
         run.terminate()  # ignored: it is for the command
@@ -903,18 +913,22 @@ def test_older_versions_of_landlock_limit_the_same(desk: Place, servers: tuple[i
     assert set(told.values()) <= REFUSALS
 
 
+def coded(text: str) -> bytes:
+    return marshal.dumps([("start", compile(text, "start", "exec"))])
+
+
 def test_the_reason_is_given_where_it_can_not_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _landlock.problem() == ""
-    monkeypatch.setattr(_landlock, "BOOT", "import sys; sys.exit('a reason')")
+    monkeypatch.setattr(_landlock, "CODE", coded("def main(): sys.exit('a reason')\nimport sys"))
     assert _landlock.problem() == "a reason"
-    monkeypatch.setattr(_landlock, "BOOT", "raise SystemExit(3)")
+    monkeypatch.setattr(_landlock, "CODE", coded("raise SystemExit(3)"))
     assert _landlock.problem() == "a confined process ended with 3"
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(in_memory, "PYTHON", "/nowhere/python")
     assert _landlock.problem().startswith("a confined process can't be started: ")
-    monkeypatch.setattr(sys, "executable", "")
+    monkeypatch.setattr(in_memory, "PYTHON", "")
     assert _landlock.problem() == "this program has no Python of its own that could confine a command"
     monkeypatch.setattr(start, "landlock_abi", lambda: 2)
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    monkeypatch.setattr(in_memory, "PYTHON", "/nowhere/python")
     assert _landlock.problem() == "Landlock has version 2 in this kernel, and version 3 is needed (Linux 6.2)"
     assert "signals" in _landlock.remark()
     monkeypatch.setattr(start, "landlock_abi", lambda: 6)

@@ -11,10 +11,12 @@ from cognition import ConfigError
 from interpreters import ToolContext, ToolError
 from interpreters.toolbox import shell_tools
 from interpreters.toolbox.shell import _bubblewrap, _landlock, sandbox
+from interpreters.toolbox.shell._profile import SandboxProfile
+from interpreters.toolbox.shell.environment import ShellProgram
 
 FAKE = """#!/bin/sh
 # Notes what it is told, and runs what stands behind "--".
-printf '%s\\n' "$@" > "{told}"
+/usr/bin/tr '\\0' '\\n' < "/proc/self/fd/$2" > "{told}"
 while [ "$1" != "--" ]; do shift; done
 shift
 exec "$@"
@@ -33,13 +35,23 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def _nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands in for ``bwrap`` leaves all processes of the machine to be seen, and their end would be awaited."""
+    """What stands in for ``bwrap`` leaves all processes of the machine to be seen, and their end would be awaited. It
+    has no sandbox that could be entered, as in a frozen program.
+    """
     monkeypatch.setattr(_bubblewrap, "LINGERING", '"$@"')
+    monkeypatch.setattr(_bubblewrap, "CODE", b"")
 
 
 @pytest.fixture(autouse=True)
 def _no_landlock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_landlock, "problem", lambda: "no Landlock")
+    monkeypatch.setattr(_landlock, "problem", lambda _: "no Landlock")
+
+
+def root(folder: Path) -> Path:
+    """A working directory that the programs are not in: none are taken from there."""
+    made = folder / "root"
+    made.mkdir(exist_ok=True)
+    return made
 
 
 def put(programs: Path, text: str) -> None:
@@ -49,11 +61,11 @@ def put(programs: Path, text: str) -> None:
 
 def test_commands_run_behind_the_words_that_confine(programs: Path, tmp_path: Path) -> None:
     """Nothing but what is named, and no network; the directory of outputs can be read."""
-    told, kept = tmp_path / "told", tmp_path / "kept"
+    told, kept, desk = tmp_path / "told", tmp_path / "kept", root(tmp_path)
     kept.mkdir()
     put(programs, FAKE.format(told=told))
 
-    with shell_tools(programs, sandbox="required", output_folder=kept) as tools:
+    with shell_tools(desk, sandbox="required", output_folder=kept) as tools:
         assert tools.confined
         assert (
             "It can write in that directory only, and has no network unless network is true"
@@ -65,12 +77,10 @@ def test_commands_run_behind_the_words_that_confine(programs: Path, tmp_path: Pa
     words = told.read_text().splitlines()
     assert said.startswith("/tmp /tmp\n[exit code 0")
     assert words[:3] == ["--unshare-all", "--die-with-parent", "--new-session"]
-    assert words[words.index("--") - 7 : words.index("--")] == [
-        "--bind", str(programs), str(programs), "--remount-ro", "/", "--chdir", str(programs)
-    ]  # fmt: skip
+    assert words[-7:] == ["--bind", str(desk), str(desk), "--remount-ro", "/", "--chdir", str(desk)]
     assert "--share-net" not in words
     assert words[words.index(str(kept)) - 1] == "--ro-bind"
-    assert all(word != "--bind" for word in words[: words.index("--") - 7])
+    assert "--bind" not in words[:-7]
 
 
 PROBLEMS = {
@@ -88,11 +98,11 @@ def test_where_it_is_not_possible(programs: Path, tmp_path: Path, text: str | No
         put(programs, text)
 
     with pytest.raises(ConfigError, match="sandbox='required', and commands can't be confined here") as error:
-        shell_tools(tmp_path, sandbox="required")
+        shell_tools(root(tmp_path), sandbox="required")
     assert problem in str(error.value)
     assert ("install bubblewrap" if text is None else "let this user make namespaces") in str(error.value)
 
-    with shell_tools(tmp_path, sandbox="auto") as tools:
+    with shell_tools(root(tmp_path), sandbox="auto") as tools:
         assert not tools.confined
         assert "It is not confined" in tools[0].spec.description
 
@@ -101,10 +111,10 @@ def test_the_next_one_is_tried_where_one_is_not_possible(
     programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a folder of its own for what is temporary, which goes with the shell."""
-    monkeypatch.setattr(_landlock, "problem", lambda: "")
-    monkeypatch.setattr(_landlock, "words", lambda profile, temporary: ("/usr/bin/env",))
+    monkeypatch.setattr(_landlock, "problem", lambda _: "")
+    monkeypatch.setattr(_landlock, "words", lambda profile, temporary, environ: ("/usr/bin/env",))
     monkeypatch.setattr(_landlock, "not_held", lambda profile: ())
-    with shell_tools(tmp_path, sandbox="required") as tools:
+    with shell_tools(root(tmp_path), sandbox="required") as tools:
         assert tools.sandbox == "landlock"
         folder = Path(tools[0].call({"command": 'echo "$TMPDIR"'}, ToolContext(None)).splitlines()[0])
         assert folder.stat().st_mode & 0o777 == 0o700
@@ -113,12 +123,20 @@ def test_the_next_one_is_tried_where_one_is_not_possible(
     assert not folder.exists()
 
     with pytest.raises(ConfigError, match=r"sandbox='bubblewrap', and .* there is no bwrap"):
-        shell_tools(tmp_path, sandbox="bubblewrap")
+        shell_tools(root(tmp_path), sandbox="bubblewrap")
+
+
+def test_a_program_without_a_python_of_its_own_protects_no_paths(programs: Path, tmp_path: Path) -> None:
+    """It runs no command of whose root a part is denied."""
+    put(programs, FAKE.format(told=tmp_path / "told"))
+    made = sandbox.choose_sandbox("bubblewrap", root(tmp_path), ShellProgram("/bin/sh", ()))
+    with pytest.raises(ConfigError, match="no Python of its own that could protect the paths"):
+        made.words(SandboxProfile(root(tmp_path), hidden=(root(tmp_path) / "key",)))
 
 
 def test_without_the_parameter_nobody_is_asked_about_the_network(programs: Path, tmp_path: Path) -> None:
     put(programs, FAKE.format(told=tmp_path / "told"))
-    with shell_tools(tmp_path, network="never") as tools:
+    with shell_tools(root(tmp_path), network="never") as tools:
         assert "network" not in tools[0].spec.parameters["properties"]
         assert "and has no network." in tools[0].spec.description
 
@@ -126,7 +144,7 @@ def test_without_the_parameter_nobody_is_asked_about_the_network(programs: Path,
 def test_it_never_fails_open(programs: Path, tmp_path: Path) -> None:
     """What was confined when the tools were made is not run without, whatever becomes of ``bwrap``."""
     put(programs, FAKE.format(told=tmp_path / "told"))
-    with shell_tools(tmp_path, sandbox="auto") as tools:
+    with shell_tools(root(tmp_path), sandbox="auto") as tools:
         (programs / "bwrap").unlink()
 
         with pytest.raises(ToolError, match="can't be started"):
@@ -146,7 +164,8 @@ def test_the_doctor_names_what_an_older_kernel_does_not_limit(monkeypatch: pytes
     monkeypatch.setattr(sandbox, "choose_sandbox", lambda *_: sandbox.Sandbox("landlock"))
     monkeypatch.setattr(sandbox._landlock.start, "landlock_abi", lambda: 5)
     found, line = sandbox.shell_report()
-    assert found and "confined by landlock; a command can send signals" in line
+    assert found
+    assert "confined by landlock; a command can send signals" in line
 
 
 def test_the_doctor_s_line(programs: Path, tmp_path: Path) -> None:
