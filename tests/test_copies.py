@@ -14,7 +14,7 @@ import pytest
 import cognition
 import interpreters
 import runtime
-from cognition import AgentState, CogstepError, Completed, UserMessage
+from cognition import AgentState, CogstepError, Completed, Failure, UserMessage
 from cognition.testing import LawViolation, Trace
 from cognition.testing._law import InconclusiveError
 from interpreters import Agent, ToolError, fakes, replay, tool
@@ -55,7 +55,9 @@ def sample(kind: type[Exception]) -> Exception:
     for one in inspect.signature(kind).parameters.values():
         text = f"{one.annotation}"
         value: Any = f"a {one.name}"
-        if "outcome" in text.lower():
+        if "Failure" in text:
+            value = Failure("transport", "a message")
+        elif "outcome" in text.lower():
             value = Completed("text")
         elif "int" in text.split(" ") or text == "<class 'int'>" or "float" in text:
             value = 3

@@ -156,7 +156,7 @@ def test_a_worker_that_was_decided_before_a_cancellation_does_nothing(talk: Way)
 def test_an_async_tool_of_a_thread_begins_when_its_loop_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """An event loop takes its time to start; the call has not begun before."""
     ran: list[str] = []
-    run_loop = asyncio.run
+    run_in = asyncio.run_coroutine_threadsafe
 
     @tool
     async def wipe() -> None:
@@ -164,11 +164,11 @@ def test_an_async_tool_of_a_thread_begins_when_its_loop_does(monkeypatch: pytest
 
     with Agent(ScriptedModel([call("wipe"), "Hello again."]), [wipe]) as agent:
 
-        def slow(main: Any) -> Any:
+        def slow(main: Any, loop: asyncio.AbstractEventLoop) -> Any:
             assert agent.cancel("enough")
-            return run_loop(main)
+            return run_in(main, loop)
 
-        monkeypatch.setattr(asyncio, "run", slow)
+        monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", slow)
         assert Cancelled("enough") == agent.run("Wipe!").outcome
         assert agent.run("Hi!").text == "Hello again."
         assert [m.content for m in agent.state.history if isinstance(m, ToolMessage)] == [NOT_RUN]

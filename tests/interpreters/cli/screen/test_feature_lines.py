@@ -427,14 +427,14 @@ def test_what_was_too_long_is_read_on_in_the_recording(here: Cogstep, tmp_path: 
 
 
 def test_a_chat_has_commands_for_what_the_session_holds(here: Cogstep) -> None:
-    """/tasks, /plan and /mode show and set; what is no command of one word goes to the model."""
+    """/tasks, /plan and /mode show and set; a path, and what has a space before it, goes to the model."""
     typed = (
-        "/tasks\n/plan\n/mode\n/mode careful\n/mode\n/mode wild\n/answer 1.1.1 yes\n/cancel\n/usr/bin is full\n/no x\n"
+        "/tasks\n/plan\n/mode\n/mode careful\n/mode\n/mode wild\n/answer 1.1.1 yes\n/cancel\n/usr/bin is full\n /no x\n"
     )
 
     done = here("chat", "--features", "tasks", replies=[heard, heard], input=typed)
 
-    assert (done.returncode, done.stdout) == (0, "/usr/bin is full\n/no x\n")
+    assert (done.returncode, done.stdout) == (0, "/usr/bin is full\n /no x\n")
     assert done.stderr.splitlines() == [
         "no tasks",
         "no plan",
