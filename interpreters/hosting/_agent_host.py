@@ -328,7 +328,7 @@ class AgentHost(Closeable):
         if self._watcher is not None:
             self._watcher.join(CLOSE_SECONDS)
         for handle in list(self._handles.values()):
-            handle.observers.close()
+            handle.end()
 
     def __del__(self) -> None:
         """End the sessions if the host was not closed. A later writer of their recordings waits for that end."""

@@ -316,8 +316,7 @@ class AgentHandle:
             if self._host.ended is None:
                 self._host.request(lambda identity: say.Dispose(identity, self.key), self.answer_wait)
         finally:
-            self.observers.close()
-            self.program.tool_loop.close(LOOP_SECONDS)
+            self.end()
 
     def __enter__(self) -> AgentHandle:
         return self
@@ -326,6 +325,11 @@ class AgentHandle:
         self.dispose()
 
     # --------------------------------------------------------------------------------------------------------- inside
+
+    def end(self) -> None:
+        """End what runs on this side."""
+        self.observers.close()
+        self.program.tool_loop.close(LOOP_SECONDS)
 
     def _begin(self, make: Callable[[int], say.Request]) -> TurnStream:
         with self._lock:

@@ -67,6 +67,14 @@ def test_calls_of_a_handle_share_one_event_loop(host: AgentHost) -> None:
         check(shared, [call.content for call in calls])
 
 
+def test_a_host_ends_the_event_loops_of_its_handles() -> None:
+    shared: dict[str, Any] = {}
+    with host_of(*PARALLEL) as host:
+        host.open("a", tools=[work], deps=shared).run("Go!")
+    (loop,) = shared["loops"]
+    assert loop.is_closed()
+
+
 def test_a_task_that_ends_the_program_does_not_end_the_loop() -> None:
     loop = EventLoopThread()
 
