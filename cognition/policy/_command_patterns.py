@@ -86,10 +86,13 @@ def special_words(program: str, words: Iterable[str | None]) -> frozenset[str]:
     A rule that allows the program does so for none of them that it does not name.
     """
     runs, writes = RUNS.get(program, ()), _WRITES.get(program)
+    given = list(words)
+    if None in given and program in ("tree", "uniq"):
+        return frozenset({"*"})  # it may be several words
     if program == "uniq":  # its second file is the one that it writes
-        return frozenset([word for word in list(words)[1:] if word and word[0] != "-"][1:])
+        return frozenset([word for word in given[1:] if word and word[0] != "-"][1:])
     return frozenset(
-        word for word in words if word is not None and (word in runs or (writes is not None and writes(word)))
+        word for word in given if word is not None and (word in runs or (writes is not None and writes(word)))
     )
 
 
