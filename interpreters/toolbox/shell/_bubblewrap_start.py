@@ -20,7 +20,7 @@ import sys
 from contextlib import suppress
 
 READY, GO = 8, 9
-"""The descriptors by which the shell tells that the sandbox is there, and is told to go on."""
+"""The descriptors on which the shell reports that the sandbox is there, and waits for the order to go on."""
 
 RDONLY, NOSUID, NODEV, NOEXEC, REMOUNT, BIND, REC = 1, 2, 4, 8, 32, 4096, 16384
 """``MS_*`` of ``mount``."""

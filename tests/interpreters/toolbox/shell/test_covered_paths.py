@@ -24,13 +24,6 @@ MILK = "milk-4711"
 CALL = ToolCall("1", "Bash", '{"command": "true"}')
 
 
-@pytest.fixture(params=["bubblewrap", "landlock"])
-def wall(request: pytest.FixtureRequest) -> Choice:
-    chosen: Choice = request.param
-    needs(chosen)
-    return chosen
-
-
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
     """A root with denied files in folders, and files outside of it."""

@@ -26,13 +26,6 @@ exec {true} "$@"
 """
 
 
-@pytest.fixture(params=["bubblewrap", "landlock"])
-def wall(request: pytest.FixtureRequest) -> Choice:
-    chosen: Choice = request.param
-    needs(chosen)
-    return chosen
-
-
 @pytest.fixture
 def desk(tmp_path: Path) -> Path:
     (tmp_path / "desk").mkdir()
