@@ -90,6 +90,7 @@ def main() -> int:
         parser.error(f"there is no benchmark {unknown[0]!r}; there are {', '.join(ONCE)}")
     say = Progress()
     lines = [["benchmark", "one small round", "s"]]
+    failed: list[tuple[str, str, str]] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
         say(f"running {len(names)} benchmarks, {AT_ONCE} at a time")
         try:
@@ -97,11 +98,15 @@ def main() -> int:
                 say.clear()
                 print(f"\n== {name} {' '.join(ONCE[name])}\n{output}", flush=True)
                 lines.append([name, ended, f"{seconds:.0f}"])
+                if ended != "ok":
+                    failed.append((name, ended, output))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     print(f"\n{table(lines)}\n\n{machine()}")
-    return int(any(line[1] != "ok" for line in lines[1:]))
+    for name, ended, output in failed:  # once more at the end, where whoever reads only that finds it
+        print(f"FAILED {name}: {ended}: {' | '.join(output.splitlines()[-3:])}")
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def _once(
         subprocess.run([str(rg), *command], cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return
     found = rg if way == "with" else None
-    ripgrep.program = lambda: found  # type: ignore[assignment]  # what is measured here
+    ripgrep.program = lambda root: found  # what is measured here
     grep.call(arguments, ToolContext(None))
 
 
