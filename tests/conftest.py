@@ -46,14 +46,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # ------------------------------------------------------------------------------------------------------- the two lanes
 
 SLOW = Path(__file__).with_name("slow.txt")
-"""Tests that take longer than a second: beginnings of their ids. ``python tests/slow.py`` measures and writes it."""
+"""Slow tests: functions, and beginnings of ids with parameters. ``python tests/slow.py`` measures and writes it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the slow tests, which ``make test`` leaves to ``make test-all``."""
-    beginnings = tuple(SLOW.read_text("utf-8").splitlines())
+    listed = SLOW.read_text("utf-8").splitlines()
+    functions, beginnings = set(listed), tuple(name for name in listed if "[" in name)
     for item in items:
-        if item.nodeid.startswith(beginnings):
+        if item.nodeid.partition("[")[0] in functions or item.nodeid.startswith(beginnings):
             item.add_marker("slow")
 
 

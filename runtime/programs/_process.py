@@ -38,6 +38,10 @@ KEPT_FIRST, KEPT_LAST = 2_000, 6_000
 """Bytes of stderr to store: some programs report an error first, others last."""
 POLL = 0.2
 """Interval of checking for the end of a process, on systems without a notification."""
+KILLED = 5.0
+"""Seconds, at least, to wait for the end of a killed process. A busy machine needs more than a short grace; a process
+that hangs in the kernel never ends.
+"""
 DRAIN = 1.0
 """Seconds to read the remaining output of an ended process. All other processes with its outputs open are already
 killed.
@@ -257,7 +261,8 @@ class RunningProcess:
             return
         self._stopping = self._stopping or why
         self._killed = at_once
-        self._kill_at = time.monotonic() + self._options.grace
+        grace = self._options.grace
+        self._kill_at = time.monotonic() + (max(grace, KILLED) if at_once else grace)
         kill_group(process.pid, signal.SIGKILL if at_once else signal.SIGINT)
 
 

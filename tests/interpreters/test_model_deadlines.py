@@ -255,14 +255,14 @@ def test_a_worker_has_what_is_left_of_its_parent_s_time() -> None:
 
 
 def test_without_a_limit_no_thread_watches() -> None:
-    threads: list[int] = []
-    model = FunctionModel(lambda request: threads.append(threading.active_count()) or "fine")
-    before = threading.active_count()
+    new: list[set[threading.Thread]] = []
+    model = FunctionModel(lambda request: new.append({*threading.enumerate()} - before) or "fine")
+    before = {*threading.enumerate()}
 
     with Agent(model) as agent:
         agent.run("Hello")
 
-    assert threads == [before]
+    assert new == [set()]
 
 
 def test_the_end_of_a_call_that_was_late_is_recorded_as_one_input(tmp_path: Path) -> None:
