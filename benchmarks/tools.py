@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -94,7 +94,7 @@ def _once(
         subprocess.run([str(rg), *command], cwd=root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         return
     found = rg if way == "with" else None
-    ripgrep.program = lambda root: found  # what is measured here
+    ripgrep.program = lru_cache(lambda root: found)  # what is measured here
     grep.call(arguments, ToolContext(None))
 
 

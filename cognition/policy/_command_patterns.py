@@ -10,13 +10,15 @@ from attrs import frozen
 from cognition.policy._command import Command, Mention, Words, program_of
 from cognition.policy._mentions import NAME
 from cognition.policy._path_patterns import names_of
-from cognition.policy._programs import LETTERS, OPTION_VALUES, RUNS, WRITING
+from cognition.policy._programs import LETTERS, NPM_NAMES, OPTION_VALUES, RUNS, SECOND_IS_WRITTEN, WRITING
 from cognition.policy._shell import join_path, read_words
-from cognition.policy._text_patterns import compose_text, fits, fold_text
+from cognition.policy._text_patterns import fits, fold_text
 from cognition.policy.rule_patterns import NO, PERHAPS, YES, Pattern
 
 FEW_LETTERS = 3
 """Letters after one ``-`` that are certainly separate options; more may be a long option with one ``-``."""
+SHORTEST_NAME = 5
+"""Characters, with the dashes, of a beginning that is most likely the long option itself."""
 REDIRECTIONS = frozenset({"<", ">"})
 _PATH = re.compile(r"[./]").search
 """Whether a word may be the path of a file: in another directory it is another file."""
@@ -26,7 +28,8 @@ _WRITES = {
     program: re.compile(pattern).search if program[-3:] == "awk" else re.compile(pattern).match
     for program, pattern in WRITING.items()
 }
-SPECIAL = RUNS.keys() | _WRITES.keys() | {"uniq"}
+_WRITES_ARCHIVE = re.compile(r"-o|--(?:o|f|e|r)").match
+SPECIAL = RUNS.keys() | _WRITES.keys() | SECOND_IS_WRITTEN
 
 
 @frozen
@@ -69,7 +72,22 @@ def parse_command(program: str, words: Iterable[str | None]) -> ParsedCommand:
             whole.add(word)
             may_take = True
             options.update([f"-{letters.get(letter, letter)}" for letter in word[1:]])
+    if operands and program in NPM_NAMES:
+        operands[0] = NPM_NAMES[program].get(operands[0] or "", operands[0])
     return ParsedCommand(frozenset(options), frozenset(whole), tuple(operands), frozenset(doubtful))
+
+
+def _with_whole_names(wanted: frozenset[str], having: frozenset[str], cut: list[str]) -> tuple[frozenset[str], int]:
+    """Return a command's options with the pattern's in place of their beginnings, which most programs accept;
+    ``PERHAPS`` if one of these is more likely an option of its own, as ``--force`` is beside ``--force-with-lease``.
+    """
+    found = YES
+    for name in cut:
+        for whole in wanted - having:
+            if whole.startswith(name):
+                having = having - {name} | {whole}
+                found = PERHAPS if whole[len(name)] == "-" or len(name) < SHORTEST_NAME else found
+    return having, found
 
 
 def _long(name: str, letters: Mapping[str, str]) -> str:
@@ -87,10 +105,12 @@ def special_words(program: str, words: Iterable[str | None]) -> frozenset[str]:
     """
     runs, writes = RUNS.get(program, ()), _WRITES.get(program)
     given = list(words)
-    if None in given and program in ("tree", "uniq"):
+    if program == "git" and "archive" in given:
+        writes = _WRITES_ARCHIVE
+    if None in given and (program == "tree" or program in SECOND_IS_WRITTEN):
         return frozenset({"*"})  # it may be several words
-    if program == "uniq":  # its second file is the one that it writes
-        return frozenset([word for word in given[1:] if word and word[0] != "-"][1:])
+    if program in SECOND_IS_WRITTEN:
+        return frozenset([word for word in given[1:] if word and (word[0] != "-" or word == "-")][1:])
     return frozenset(
         word for word in given if word is not None and (word in runs or (writes is not None and writes(word)))
     )
@@ -160,7 +180,7 @@ class CommandPattern:
         reading = parse_command(program, words[1:])
         path = (_operand(words[0]) or "") if "/" in words[0] and not program.strip("*") else ""
         special = special_words(program, words)
-        return cls(tuple(map(compose_text, words)), prefix, program, reading, reading.options, special, path)
+        return cls(words, prefix, program, reading, reading.options, special, path)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -173,11 +193,13 @@ class CommandPattern:
             return PERHAPS if self._is_mentioned(subject) else NO
         if subject.command.program != self.program and not _same(self.program, subject.command.program):
             return NO
-        if self.path and not self._operand(self.path, _operand(subject.command.words[0]) or "", subject.command):
+        if self.path and not self._is_in_folder(_operand(subject.command.words[0]) or "", subject.command):
             return NO
         reading, unknown = subject.reading, None in subject.command.words
         wanted, having = self.options, reading.options
         found = YES
+        if not wanted <= having and (cut := [name for name in having - wanted if name[:2] == "--"]):
+            having, found = _with_whole_names(wanted, having, cut)
         if not (wanted <= having if self.prefix else wanted == having):
             if not unknown:
                 return NO
@@ -207,6 +229,8 @@ class CommandPattern:
             one = having[place]
             if one is None:
                 return PERHAPS  # and so may be any number of words
+            if place == 0 and self.program in NPM_NAMES and len(one) > 1 and (word or "").startswith(one):
+                continue  # npm takes the beginning of a command's name
             found = min(found, self._operand(word or "", one, command))
         if not self.prefix and len(having) != len(wanted):
             return PERHAPS if None in having[len(wanted) :] else NO
@@ -224,6 +248,11 @@ class CommandPattern:
             reached = on | reached if place in reading.doubtful else on
         return PERHAPS if len(wanted) in reached else NO
 
+    def _is_in_folder(self, word: str, command: Command) -> bool:
+        """Return whether the path of a program is one of the pattern's, by its end if it begins outside of the root."""
+        outside = word[:1] in ("/", "~") or word[:3] == "../"
+        return self._operand(self.path, word, command) != NO or (outside and _same(f"*/{self.path}", word))
+
     def _operand(self, wanted: str, word: str, command: Command) -> int:
         """Return whether an operand matches, also as a file of the command's directory."""
         where = command.where
@@ -231,12 +260,14 @@ class CommandPattern:
             return YES
         if wanted[:1] in ("/", "~") and not command.altered:
             return NO  # the directory is inside the root
-        if where == "" or not ("/" in wanted or self.program in REDIRECTIONS):
-            return NO
-        path = _from_root(word, where)
-        if path is None:
-            return PERHAPS
-        return YES if _same(wanted, _operand(path) or "") else NO
+        if where != "" and ("/" in wanted or "/" in word or self.program in REDIRECTIONS):
+            path = _from_root(word, where)
+            if path is None:
+                return PERHAPS
+            if _same(wanted, _operand(path) or ""):
+                return YES
+        outside = (word[:1] in ("/", "~") or word[:3] == "../") and _PATH(wanted) and _same(f"*/{wanted}", word)
+        return PERHAPS if outside else NO  # it may be the same file
 
     def covers(self, subject: CommandSubject) -> bool:
         """Return whether a command is spelt as in the pattern, and nothing before it changes its effect."""
@@ -248,10 +279,12 @@ class CommandPattern:
             if word is None:
                 return False
             if command.where != "" and (_PATH if place else _WITH_FOLDER)(word):
+                if ".." in word.split("/"):
+                    return False  # the directory may be a link, and what is above it another directory
                 path = _from_root(word, command.where)
-                if path is None or not (_same(wanted, compose_text(path)) or _same(wanted, compose_text(f"./{path}"))):
+                if path is None or not (_allows(wanted, path) or _allows(wanted, f"./{path}")):
                     return False
-            elif wanted != word and not _same(wanted, compose_text(word)):
+            elif wanted != word and not _allows(wanted, word):
                 return False
         special = special_words(command.program, words) if command.program in SPECIAL else ()
         return self.special.issuperset(special)
@@ -260,6 +293,15 @@ class CommandPattern:
 def words_of(pattern: Pattern) -> tuple[str, ...]:
     """Return the words of a pattern; if it is not one command, split it at spaces."""
     return read_words(pattern.argument) or tuple(pattern.argument.split())
+
+
+def _allows(wanted: str, word: str) -> bool:
+    """Return whether a word of an allowance stands for this word. A star is neither an option nor the way up."""
+    if wanted == word:
+        return True
+    if "*" not in wanted or (wanted[0] == "*" and word[:1] == "-"):
+        return False
+    return (".." not in word.split("/") or ".." in wanted.split("/")) and fits(wanted.split("*"), word)
 
 
 def _same(wanted: str, word: str) -> bool:

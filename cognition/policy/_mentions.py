@@ -19,10 +19,12 @@ from cognition.policy._programs import (
     LISTED,
     NOTES,
     QUIET,
+    READING_DATA,
     RUNNERS,
     RUNS,
     RUNS_OTHERS,
     SUBCOMMANDS,
+    SUBCOMMANDS_READING_DATA,
     SYSTEM,
 )
 from cognition.policy._text_patterns import fold_text
@@ -59,7 +61,9 @@ FEW = 40
 SUBCOMMAND = re.compile(r"[A-Za-z][\w:-]*", re.ASCII)
 
 
-def mention_of(program: str, words: Words, shapes: Sequence[str], *, fed: bool, computed: bool) -> Mention | None:
+def mention_of(
+    program: str, words: Words, shapes: Sequence[str], *, fed: bool, computed: bool, splits: bool = False
+) -> Mention | None:
     """Return the other programs that a program may run; None if it is known to run nothing.
 
     Args:
@@ -68,10 +72,13 @@ def mention_of(program: str, words: Words, shapes: Sequence[str], *, fed: bool, 
         shapes: its words that the shell would expand, with ``EXPANSION`` in place of each expansion.
         fed: whether it reads the output of another command, or a file.
         computed: whether an expansion may be any text, such as the output of another command.
+        splits: whether an expansion may become several words.
     """
     path = words[0] or ""
     if len(words) == 1 and path and not shapes and not fed:
         return None
+    if shapes and not splits and takes_texts(program, words):
+        words, shapes = tuple(["" if word is None else word for word in words]), ()
     anything = computed and None in words
     if is_of_system(path):
         if program in QUIET:
@@ -81,6 +88,8 @@ def mention_of(program: str, words: Words, shapes: Sequence[str], *, fed: bool, 
             return None
         name = program if program in DEVELOPER else unversioned(program)
         if name in DEVELOPER and RUNS.get(name, NOTHING).isdisjoint(words):
+            if fed and not _reads_data(name, words):
+                return OPEN  # it may start an editor, a shell or an interpreter, which read the same input
             texts = [*_by_developers(name, words), *shapes]
             text = "\n".join(texts)
             if "-" in text or "/" in text:
@@ -107,6 +116,19 @@ def _is_command_line(text: str) -> bool:
 def _takes_any_file(name: str, words: Words) -> bool:
     """Return whether a program runs nothing even if the name of a file looks like an option."""
     return words[1] in HARMLESS_NAMES if name == "git" else name not in RUNS_OTHERS and name not in CODE
+
+
+def takes_texts(program: str, words: Words) -> bool:
+    """Return whether each word that the shell expands is a text for people, such as a commit's message."""
+    notes = NOTES.get((program, words[1] or "")) if len(words) > 1 else None
+    return notes is not None and None not in _without_notes(words[1:], notes)
+
+
+def _reads_data(program: str, words: Words) -> bool:
+    """Return whether a tool of developers runs nothing that it reads from its input."""
+    return program in READING_DATA or (words[1] if len(words) > 1 else None) in SUBCOMMANDS_READING_DATA.get(
+        program, ()
+    )
 
 
 def is_known(program: str, words: Words) -> bool:

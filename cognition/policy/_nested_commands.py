@@ -50,7 +50,7 @@ NODE_FLAGS = re.compile(
 """Values of ``NODE_OPTIONS`` that load no module."""
 SED_FLAGS = re.compile(r"-[nrEsuz]+|-i[^e]*|--(?:q\w*|s\w*|r[\w-]*|u\w*|n[\w-]*|z[\w-]*|p\w*|d\w*|i[\w-]*(?:=.*)?)")
 """Options of sed without a separate value; long ones may be cut."""
-SED_SET = r"\[\^?\]?(?:(?!\1)[^\]\\\n\[])*+\]"
+SED_SET = r"\[\^?\]?(?:(?!\1)(?:[^\]\\\n\[]|\\[tfrv]))*+\]"
 SED_LINE = r"(?:\d+|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?\]?[^]/\\\n\[]*+\])*+/I?)"
 SED_PLAIN = re.compile(
     rf"[\s;]*+(?:{SED_LINE}(?:,\s*[+~]?{SED_LINE})?\s*!?\s*)?"
@@ -66,11 +66,12 @@ FLAGS = {
     **dict.fromkeys(
         ("node", "nodejs"),
         re.compile(
-            r"--(?:test|watch|no-warnings|trace-warnings|enable-source-maps|experimental-[\w-]+)(?P<value>(?!))?"
+            r"--(?:check|test|watch|no-warnings|trace-warnings|enable-source-maps|experimental-[\w-]+)(?P<value>(?!))?"
             r"|--max-old-space-size=\d+"
         ),
     ),
-    **dict.fromkeys(("perl", "ruby", "php", "lua", "luajit"), re.compile(r"-w+(?P<value>(?!))?")),
+    **dict.fromkeys(("perl", "ruby", "lua", "luajit"), re.compile(r"-w+(?P<value>(?!))?")),
+    "php": re.compile(r"-[lw]+(?P<value>(?!))?"),
 }
 """Interpreters whose options end at the first other word, with the options that run nothing."""
 ONLY_NAMED = re.compile(r"-[-\w]+(?P<value>(?!))?")
@@ -109,7 +110,7 @@ OPTIONS_OF_GIT = OPTIONS_OF.pop("git")
 LETTERS_OF = {name: {one[1] for one in options if len(one) == 2} for name, options in RUNS_OTHERS.items()}
 SETTING_SIGN = re.compile("[-.:=]")
 """Characters of which git's settings and options contain one, except for its commands that run others."""
-LETTERS_OF_GIT = {"": "c", "clone": "u", "difftool": "x", "grep": "O", "rebase": "x"}
+LETTERS_OF_GIT = {"": "c", "clone": "cu", "difftool": "x", "grep": "O", "rebase": "x"}
 """By git's commands, letters of options that run others; those of the empty one precede a command."""
 REPLACED = ("{}", "%")
 """The placeholders allowed for ``xargs -I``."""
@@ -117,6 +118,37 @@ CHECKED = INLINE.keys() | CODE.keys() | RUNS_OTHERS.keys() | RUNS.keys() | {"sed
 """Programs with arguments to check for code."""
 READS_OTHERS = SHELLS | CARRIERS.keys() | CHECKED | RUN_FIRST | {"eval", "find"}
 """Programs that run other programs named in their arguments."""
+
+
+EVALUATING = frozenset({"[", "printf", "test", "wait"})
+"""Builtins of shells that evaluate the index of a variable in some of their words."""
+COMPARING = frozenset("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef".split())
+
+
+def may_name_variable(name: str, words: Words, *, unknown: bool, assigned: bool) -> bool:
+    """Return whether a word that is unknown, but one word, may name a variable to one of ``EVALUATING``.
+
+    Args:
+        name: the program.
+        words: its arguments.
+        unknown: whether an unknown word may be any text.
+        assigned: whether it may be a text of the same line.
+    """
+    if name == "printf":
+        return assigned and words[0] is None and len(words) > 1
+    if name == "wait":
+        return any(word is not None and word[:1] == "-" for word in words) or (assigned and words.count(None) > 1)
+    if name == "[":
+        words = words[:-1]
+    if "-v" in words:
+        return True
+    if not (unknown or assigned):
+        return False
+    while len(words) > 2 and words[0] == "!":
+        words = words[1:]
+    if len(words) == 3:
+        return words[1] not in COMPARING
+    return len(words) > 3 or (len(words) == 2 and words[0] is None)
 
 
 def require_known(word: str | None) -> str:

@@ -132,7 +132,7 @@ CODE: Mapping[str, str] = {
                     r"^(?:-m)?(?:asyncio|code|pdb|timeit)$|^-[bBdEIOPqsSuvx]*i"),
     "node": r"(?i:^\W*data:|=\W*data:)", "php": r"^data:|=data:", "cmake": r"^(?:-E|-P)",
     "git": r"(?i:^alias\.|^include(?:if)?\.|\.(?:askpass|clean|cmd|command|driver|editor|external|fsmonitor|gitproxy|"
-    r"helper|hookspath|pager|process|program|receivepack|smudge|sshcommand|textconv|uploadpack|vcs)$)|^ext::|^-O.|rename-section$|^help\.autocorrect",
+    r"helper|hookspath|pager|process|program|receivepack|smudge|sshcommand|textconv|uploadpack|vcs)(?:=|$))|^ext::|^-O.|rename-section$|^help\.autocorrect",
     "less": r"^\+", "more": r"^\+", "most": r"^\+",
     **dict.fromkeys(
         ("make", "gmake"),
@@ -228,15 +228,35 @@ RUN_NEXT: Mapping[str, frozenset[str]] = {
 RUN_FIRST = frozenset({"bunx", "npx", "pnpx", "uvx"})
 """Programs whose first word is the program that they run, unless it is an option."""
 WRITING: Mapping[str, str] = {
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), r">"),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), r">|^-[A-Za-z]*[fiE]|^--(?:f|i|e|l)"),
+    **dict.fromkeys(("c++", "cc", "clang", "clang++", "g++", "gcc"), r"@|-(?:B|[a-z]*plugin|wrapper)|--?specs"),
+    "clang-format": r"-i|--i",
+    "eslint": r"--(?:f|o|rulesdir|plugin|res|c)|-o|-c",
+    "file": r"-\w*C|--comp",
     "find": r"-(?:delete|fls|fprint0?|fprintf)$",
     "git": r"--outp",
+    "go": r"--?(?:o|\w*profile|trace|outputdir|exec|toolexec|vettool|modfile|overlay)(?:=|$)",
+    **dict.fromkeys(("gmake", "make"), r"-\w*[fIE]|--(?:f|mak|inc|ev)"),
+    **dict.fromkeys(("gofmt", "shfmt"), r"--?w"),
     **dict.fromkeys(("gsed", "sed"), r"-[nrEsuz]*i|--i"),
+    "iconv": r"-\w*o|--o",
+    "mypy": r"--(?:py\w*-e|junit|install|[\w-]*-report|cache-dir)",
+    **dict.fromkeys(("nm", "objdump"), r"--pl"),
+    "openssl": r"-\w*(?:out|CA|engine|provider|writerand)|@",
+    "prettier": r"-\w*w|--(?:w|pl|c\w*-l)",
+    "pytest": r"--(?:b|junit|log-f|deb|pdb|pas|report-log|resultl)",
+    "rubocop": r"-\w*[aAo]|--(?:a|fix|o|r)",
+    "ruff": r"--(?:fix|unsafe|o|add)|-o|format$|clean$",
+    "shuf": r"-[ezr]*o|--o",
     "sort": r"-[bdfghiMnRrVcCmsuz]*o|--o",
     "tar": r"--ind",
     "tree": r"-\w*o",
 }
-"""Programs that mostly read, with a regular expression for the arguments by which they write or delete."""
+"""Programs that mostly read or build, with a regular expression for the arguments by which they write a file of any
+name, delete one, or run what a file of any name contains.
+"""
+SECOND_IS_WRITTEN = frozenset({"ptx", "uniq", "xxd"})
+"""Programs that write the second file of their arguments."""
 COPYING = frozenset({"cp", "install", "ln", "link", "mv"})
 """Programs that give a file another name."""
 
@@ -295,6 +315,18 @@ LETTERS: Mapping[str, Mapping[str, str]] = {
     "grep": {"recursive": "r"},
 }
 """A program's options that equal one of its letters."""
+
+_NPM = {
+    **dict.fromkeys("add i in ins inst insta instal isnt isnta isntal isntall".split(), "install"),
+    **dict.fromkeys("remove rm r un unlink".split(), "uninstall"),
+    **dict.fromkeys("run-script rum urn".split(), "run"),
+    **dict.fromkeys("up upgrade udpate".split(), "update"),
+    **dict.fromkeys("t tst".split(), "test"),
+    **dict.fromkeys("clean-install ic install-clean isntall-clean".split(), "ci"),
+    "c": "config", "x": "exec",
+}  # fmt: skip
+NPM_NAMES: Mapping[str, Mapping[str, str]] = {"npm": _NPM}
+"""Programs that accept the beginnings of their commands' names, with their other names."""
 
 OPTION_VALUES: Mapping[str, frozenset[str]] = {
     "git": frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source"}),
@@ -410,8 +442,38 @@ NOTES: Mapping[tuple[str, str], frozenset[str]] = {
     **dict.fromkeys((("gh", "issue"), ("gh", "pr")), frozenset({"-t", "--title", "-b", "--body"})),
 }
 """Of subcommands: the options with a text for people."""
+READING_DATA = frozenset(
+    """
+    apt-cache c++ cc clang clang++ clang-tidy curl dpkg eslint flake8 g++ gcc golangci-lint http https httpie javac jest
+    ld mypy prettier protoc pyright pylint rubocop rustc rustfmt tsc wget yum
+    """.split()
+)
+"""Those of ``DEVELOPER`` that run nothing that they read from their input."""
+SUBCOMMANDS_READING_DATA: Mapping[str, frozenset[str]] = {
+    "git": frozenset(
+        """
+        add am apply blame branch cat-file check-ignore checkout clean describe diff fetch for-each-ref grep hash-object
+        init log ls-files ls-remote ls-tree merge-base mv name-rev patch-id push rev-list rev-parse reset restore rm
+        show stash status switch symbolic-ref update-index worktree
+        """.split()
+    ),
+    **dict.fromkeys(
+        ("docker", "podman"), frozenset("build cp import images inspect load login logs ps pull push rm".split())
+    ),
+    "kubectl": frozenset("apply create delete describe diff get logs replace".split()),
+    **dict.fromkeys(("npm", "pnpm", "yarn"), frozenset("install ci add ls outdated view".split())),
+    **dict.fromkeys(("pip", "pip3"), frozenset("download freeze install list show uninstall".split())),
+    "gh": frozenset("api auth issue pr release repo secret".split()),
+    "cargo": frozenset("build check clippy doc fmt tree".split()),
+    "go": frozenset("build fmt list mod vet".split()),
+    "helm": frozenset("install template upgrade".split()),
+    "terraform": frozenset("fmt plan validate".split()),
+}
+"""Subcommands of others that run nothing that they read from their input."""
 HARMLESS_NAMES = frozenset("add checkout commit diff ls-files mv reset restore rm show stash status".split())
 """Subcommands of git that run nothing, whatever files they are given."""
+WITHOUT_OUTPUT = HARMLESS_NAMES - {"diff", "show"}
+"""Those of them that have no option for a file to write."""
 
 RUNNERS = (
     SHELLS

@@ -22,10 +22,17 @@ RUNNING = frozenset({"run", "run-script"})
 FAR_REACHING = frozenset(
     """
     aws az chgrp chmod chown cp curl dd doas fdisk gcloud kill killall ln mkfs mount mv passwd pkill reboot rm rmdir
-    rsync scp sftp shred shutdown tee terraform truncate umount useradd userdel wget
+    ansible celery coverage file iconv java logsave m4 mail ninja openssl ptx rails rename rsync scp sftp shred shuf
+    shutdown tee terraform top truncate umount useradd userdel vagrant wget xxd
     """.split()
 )
 """Programs that do harm with some words and not with others; only the whole command is proposed for them."""
+FAR_REACHING_COMMANDS = frozenset(
+    """
+    archive bisect clone compose config daemon difftool exec filter-branch instaweb mergetool rebase sh shell submodule
+    """.split()
+)
+"""Subcommands of programs that do so."""
 NEVER = SHELLS | CARRIERS.keys() | INLINE.keys() | UNSURE | FAR_REACHING | {"eval", "find", "awk", "gawk", "sed"}
 WORD = re.compile(r"[A-Za-z][\w:.-]*", re.ASCII)
 LONGEST = 300
@@ -93,9 +100,11 @@ def _beginning(program: str, words: list[str]) -> list[str]:
     if program not in SUBCOMMANDS:
         return [] if program in READS_OTHERS else words[:1]
     count = 1 + SUBCOMMANDS[program]
-    if words[1:2] and words[1] in RUNNING:
+    if words[1:2] and (words[1] in RUNNING or words[1] == "compose"):
         count += 1
     said = words[:count]
+    if said[-1] in FAR_REACHING_COMMANDS:
+        return []
     return said if len(said) == count and all(map(WORD.fullmatch, said[1:])) else []
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from unicodedata import category
 
-from cognition.policy._command import Command, CommandLine, UnreadableError, UnsureError, Words, program_of
+from cognition.policy._command import Command, CommandLine, UnreadableError, UnsureError, Words, program_of, unversioned
 from cognition.policy._mentions import (
     GLUED,
     OPEN,
@@ -21,16 +21,19 @@ from cognition.policy._mentions import (
     mention_of_copies,
     mention_of_pattern,
     mention_of_value,
+    takes_texts,
 )
 from cognition.policy._nested_commands import (
     ASSIGNMENT,
     AWKS,
     CHECKED,
+    EVALUATING,
     NODE_FLAGS,
     check_arguments,
     command_of,
     commands_of_find,
     has_assignments,
+    may_name_variable,
     require_known,
     script_of,
 )
@@ -44,12 +47,15 @@ from cognition.policy._programs import (
     QUIET,
     RUN_FIRST,
     RUN_NEXT,
+    SECOND_IS_WRITTEN,
     SETTING,
     SHELLS,
     SKIPPED,
     UNSURE,
     UNSURE_BEGINNINGS,
     UNSURE_VARIABLES,
+    WITHOUT_OUTPUT,
+    WRITING,
 )
 from cognition.policy._shell_tokens import (
     BETWEEN,
@@ -116,6 +122,11 @@ ENVIRONMENT = re.compile(r"(?:(?!\.\./)[\w.-]+/)+bin/activate")
 """The script of a virtual environment: it puts the environment's programs before others."""
 BY_PATH = MOVING | CARRIERS.keys() | AWKS | SETTING | {"eval", "find"}
 """Programs that their path may replace by others; the tables are about those of the shell and the system."""
+OPTIONAL = frozenset("*?[-")
+"""First characters of patterns of files that may match an option."""
+SPECIAL = WRITING.keys() | SECOND_IS_WRITTEN
+SHELL_SETTING = re.compile(r"[-+][Cefuvx]*o?|errexit|noclobber|noglob|nounset|pipefail|verbose|xtrace")
+"""Words of ``set`` that change the meaning of no word."""
 DESCRIPTOR = re.compile(r"\d+-?|-")
 
 
@@ -140,6 +151,11 @@ def read_commands(line: str) -> CommandLine:
 def _is_seen(line: str) -> bool:
     """Return whether a line has only visible characters, apart from line breaks and tabs."""
     return not UNSEEN.search(line) and (line.isascii() or not any(category(letter) == "Cf" for letter in line))
+
+
+def _first_word(texts: Sequence[str | None], heads: Sequence[str], at: int) -> str | None:
+    """Return the first word from here on that is no assignment."""
+    return next((texts[place] for place in range(at, len(texts)) if not ASSIGNMENT.match(heads[place])), None)
 
 
 def _are_grammar(heads: list[str]) -> bool:
@@ -204,7 +220,7 @@ class ShellReader(WordReader):
         self.depth += 1
         if self.depth > DEEPEST:
             raise UnreadableError
-        self.list_fed, self.computed, self.shapes = self.fed, False, []
+        self.list_fed, self.computed, self.splits, self.shapes = self.fed, False, False, []
         before = ""
         for command, after in commands:
             if "'" in command or '"' in command:
@@ -226,8 +242,8 @@ class ShellReader(WordReader):
             raise UnreadableError
         line, outside = self.line, (self.where, self.strayed, self.moved)
         pending, self.pending = self.pending, []
-        input_outside = self.fed, self.list_fed, self.computed, self.shapes
-        self.list_fed, self.computed, self.shapes = self.fed, False, []
+        input_outside = self.fed, self.list_fed, self.computed, self.splits, self.shapes
+        self.list_fed, self.computed, self.splits, self.shapes = self.fed, False, False, []
         texts: list[str | None] = []
         heads: list[str] = []
         grammar: int | None = None  # how many words stand before the first redirection: only there are they grammar
@@ -272,6 +288,7 @@ class ShellReader(WordReader):
                     if rest is not None:
                         self.simple(ended[0][rest:], ended[1][rest:], None)
                     self.fed, self.computed, self.shapes = self.list_fed or after in PIPES, False, []
+                    self.splits = False
                     if after != "&&" and self.moved:
                         self.where, self.moved = None, False  # it may have failed, or never run
                     before, grouped = after, False
@@ -312,7 +329,7 @@ class ShellReader(WordReader):
         self.simple(texts, heads, grammar, in_order=before in IN_ORDER)
         if behind is not None:
             self.simple(texts[behind:], heads[behind:], None)
-        self.fed, self.list_fed, self.computed, self.shapes = input_outside
+        self.fed, self.list_fed, self.computed, self.splits, self.shapes = input_outside
         if closing:
             self.where, self.strayed, self.moved = outside
         self.depth -= 1
@@ -412,14 +429,14 @@ class ShellReader(WordReader):
     def evaluate(self, line: str) -> None:
         """As ``within``, in this process."""
         outer = self.line, self.at, self.depth
-        input_outside = self.fed, self.list_fed, self.computed, self.shapes, self.pending
+        input_outside = self.fed, self.list_fed, self.computed, self.splits, self.shapes, self.pending
         self.line, self.at = line, 0
         try:
             self.commands()
         except UnreadableError:
             self.unsure = True
         self.line, self.at, self.depth = outer
-        self.fed, self.list_fed, self.computed, self.shapes, self.pending = input_outside
+        self.fed, self.list_fed, self.computed, self.splits, self.shapes, self.pending = input_outside
 
     # -------------------------------------------------------------------------------------------------------- commands
 
@@ -452,8 +469,10 @@ class ShellReader(WordReader):
             self.loop(texts[first + 1 :])
             return
         begun, end = first, len(texts)
+        reads = "read" in texts and _first_word(texts, heads, first) == "read"
         while begun < end and "=" in heads[begun] and ASSIGNMENT.match(heads[begun]):
-            self.setting(texts[begun], heads[begun])
+            if not (reads and heads[begun].startswith("IFS=")):  # which then concerns this command alone
+                self.setting(texts[begun], heads[begun])
             self.assign(texts[begun])
             begun += 1
         if begun < end:
@@ -499,7 +518,7 @@ class ShellReader(WordReader):
         computed = self.computed or self.unknown_values
         if self.other_programs:
             words = (f"./{words[0]}", *words[1:])
-        found = mention_of(program, words, self.shapes, fed=self.fed, computed=computed)
+        found = mention_of(program, words, self.shapes, fed=self.fed, computed=computed, splits=self.splits)
         if program in COPYING:
             self.copied.append(words)
         if self.unknown_environment or (self.fed and (self.devices or self.copied)):
@@ -554,17 +573,15 @@ class ShellReader(WordReader):
             self.mention(name, words)
             if name not in CARRIERS:
                 return
-        if (
-            None in words
-            and name in CHECKED
-            and (self.computed or self.assigned or any("{" in one for one in self.shapes))
-        ):
-            altered = True  # the shell may put one of the options there that the arguments are checked for
+        if None in words and not altered:
+            altered = self.may_add_options(name, words)
         if name not in RUNNING:
             self.found.append(Command(words, name, altered, False, self.where))
             if name[:3] == "ld-" or "{" in name or "%" in name:
                 raise UnsureError  # a program may be told to put something else in the place of {} or %
             self.mention(name, words)
+            if name in EVALUATING and None in words:
+                self.check_evaluated(name, words)
             check_arguments(name, words)
             if name in RUN_FIRST or name in RUN_NEXT:
                 self.run_next(name, words, depth)
@@ -574,6 +591,9 @@ class ShellReader(WordReader):
             self.found.append(Command(words, name, altered, False, self.where))
         if name in SOURCING and len(words) == 2 and ENVIRONMENT.fullmatch(words[1] or ""):
             self.other_programs = self.strayed = True
+            return
+        if name == "set" and all(map(SHELL_SETTING.fullmatch, map(str, words[1:]))) and len(words) > 1:
+            self.found[-1] = self.found[-1]._replace(carries=True)
             return
         if name in REFUSED:
             raise UnsureError
@@ -613,11 +633,37 @@ class ShellReader(WordReader):
                 self.unknown_values = self.assigned = True
                 self.unknown_environment = self.unknown_environment or self.exported
             self.strayed = self.strayed or name in SETTING
+            if name == "read" and None in words:
+                raise UnsureError  # an index of an array is evaluated
             check_arguments(name, words)
             for word in words[1:] if name in EXPORTING else ():
                 self.setting(word, word or "")
             for word in words[1:] if name == "read" else ():
                 self.setting(None, f"{word}=")
+
+    def check_evaluated(self, name: str, words: Words) -> None:
+        """Check that no word that the shell expands may become the name of a variable: an index in it is evaluated.
+
+        Raises:
+            UnsureError: one may.
+        """
+        unknown = self.computed or self.unknown_values
+        several = self.splits and (unknown or any(one[:1] in OPTIONAL for one in self.shapes))
+        if several or may_name_variable(name, words[1:], unknown=unknown, assigned=self.assigned):
+            raise UnsureError
+
+    def may_add_options(self, name: str, words: Words) -> bool:
+        """Return whether the shell may put an option there by which the program writes, or runs others."""
+        if name not in CHECKED and unversioned(name) not in CHECKED and name not in SPECIAL:
+            return False
+        if not self.splits and takes_texts(name, words):
+            return False
+        any_file = name != "git" or words[1] not in WITHOUT_OUTPUT
+        return (
+            self.computed
+            or self.assigned
+            or any("{" in one or (any_file and one[:1] in OPTIONAL) for one in self.shapes)
+        )
 
     def run_next(self, name: str, words: Words, depth: int) -> None:
         """Record the command that a program such as ``npx`` or ``uv run`` runs. Only prohibitions are about it."""

@@ -26,6 +26,12 @@ COMMENT = re.compile(r"#[^\n]*")
 BETWEEN = re.compile(r"(?:&&|\|\||\|&|[;|\n]|&(?!>)) *+")
 REDIRECTION = re.compile(r"(?:&>>?|[0-9]*(?:<<<|<<|<>|<&|>&|>>|>\||<(?!\()|>(?!\()))")
 VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\d|\{(?:#?\w+|[@*#?!$-])\}|[@*#?!$-])", re.ASCII)
+CUT_VARIABLE = re.compile(r"\$\{([A-Za-z_]\w*)(?:%%?|##?|:?[-+])([\w./@,-]*)\}", re.ASCII)
+"""A variable without its beginning or end, or with a word in its place."""
+SUM = re.compile(r"\$\(\([\d \t+*/%()<>=!&|^~-]*\)\)", re.ASCII)
+"""Arithmetic of numbers. That of variables runs what their values contain."""
+ESCAPES = re.compile(r"\$'(?:\\[tn])+'")
+"""White space."""
 LITERAL = re.compile(r"\{(?:\}(?=[ \t\n;]|$)|(?=[ \t\n]|$))|(?<![^ \t\n;&|()])\[(?=[ \t\n]|$)")
 """Texts that a shell leaves unchanged: ``{}``, a brace that opens a group, and the command ``[``."""
 TEST = re.compile(

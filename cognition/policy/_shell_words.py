@@ -5,14 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from cognition.policy._command import Command, Mention, UnreadableError, Words
-from cognition.policy._mentions import EXPANSION
+from cognition.policy._mentions import EXPANSION, is_of_system
 from cognition.policy._programs import PREDICTABLE
 from cognition.policy._shell_tokens import (
+    CUT_VARIABLE,
+    ESCAPES,
     LITERAL,
     PLACES,
     PLAIN,
     PLAIN_IN_QUOTES,
     PLAIN_PATH,
+    SUM,
     TAKEN,
     TILDE,
     VARIABLE,
@@ -38,6 +41,8 @@ class WordReader(ABC):
     """Whether all commands of this list do."""
     computed = False
     """Whether one of the next command's words has the output of another command."""
+    splits = False
+    """Whether one of them may become several words, or none."""
     assigned = False
     """Whether this line has given a value to a variable."""
     unknown_values = False
@@ -118,10 +123,11 @@ class WordReader(ABC):
             elif letter == "\\":
                 pieces.append(self.escape())
             elif letter in "$`":
-                known &= self.expansion(pieces, quoted=False)
+                if not self.expansion(pieces, quoted=False):
+                    known, self.splits = False, True
             else:
                 if not self.stars and letter in "*?[{" and not LITERAL.match(line, self.at):
-                    known = False
+                    known, self.splits = False, True
                 elif letter == "~" and TILDE.match(line, self.at):  # a directory that the line may have chosen
                     known, self.computed = False, True
                 pieces.append(letter)
@@ -183,6 +189,19 @@ class WordReader(ABC):
             self.at = end + 1
             pieces.append(self.output_of(place))
             return False
+        if sum_ := SUM.match(line, at):
+            self.at = sum_.end()
+            pieces.append(EXPANSION)
+            return False
+        if cut := CUT_VARIABLE.match(line, at):
+            self.at = cut.end()
+            self.computed = self.computed or self.assigned or self.is_taken(cut[1])
+            pieces.append(f"{EXPANSION}{cut[2]}")
+            return False
+        if not quoted and (escapes := ESCAPES.match(line, at)):  # to dash a text behind a dollar sign
+            self.at = escapes.end()
+            pieces.append(EXPANSION)
+            return False
         if line.startswith(("$((", "$[", f"${CONTINUED}", f"$({CONTINUED}"), at):
             raise UnreadableError
         if line.startswith("$(", at):
@@ -209,7 +228,9 @@ class WordReader(ABC):
     def output_of(self, place: int) -> str:
         """Return the text in a word for the output of the commands found from here on."""
         programs = {command.program for command in self.found[place:]}
-        if programs == {"nproc"}:
+        if self.other_programs or not all(is_of_system(command.words[0] or "") for command in self.found[place:]):
+            self.computed = True
+        elif programs == {"nproc"}:
             return "1"
         self.computed = self.computed or not PREDICTABLE.issuperset(programs)
         return EXPANSION

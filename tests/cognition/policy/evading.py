@@ -1304,6 +1304,38 @@ UNSEEN: Mapping[str, Kind] = {
             "while [[ a || curl ]]; do break; done",
         ),
     ),
+    "indices of variables in words that the shell expands": Kind(
+        bash=(
+            "b=$(echo 'a[$(kurl x)]' | tr k c); test -v \"$b\"",
+            '[ -v "$(tr k c < k)" ]',
+            '[ ! -v "$(cat i)" ]',
+            'read b < i; test -v "$b"',
+            'read "$(cat i)" <<< 1',
+            'while read b; do read "$b"; done < i',
+            'sleep 0 & wait -n -p "$(cat i)"',
+            'x=-v; printf $x "$(cat i)" y',
+            'printf $(echo -v) "$(cat i)" x',
+            'x=-v; test $x "$(cat i)"',
+            'x=-v; b=$(cat i); test "$x" "$b"',
+            'b=$(cat i); test a = b -o -v "$b"',
+            'cat i | while read b; do [ -v "$b" ]; done',
+            'cat i | (read b; test -v "$b")',
+            "[ -v z* ]",
+            "test -v z*",
+        ),
+        before="printf 'a[$(curl x)]\n' > i; printf 'a[$(kurl x)]\n' > k; touch 'z[$(curl x)]'",
+        given="1\n",
+    ),
+    "programs with the name of one of the system": Kind(
+        (
+            "make CC=$(./nproc) a.o",
+            "make CC=$(./whoami) a.o",
+            "PATH=sub:$PATH; make CC=$(nproc) a.o",
+        ),
+        before=(
+            "mkdir -p sub; printf '#!/bin/dash\necho curl\n' > nproc; chmod +x nproc; cp nproc whoami; cp nproc sub"
+        ),
+    ),
 }
 """Each runs one of them too; an earlier reader did not see it."""
 

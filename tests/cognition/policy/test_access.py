@@ -288,6 +288,23 @@ def test_a_search_that_leaves_a_file_out_names_the_rule(rules: AccessRules, sear
         ("a*c", "a?", True),
         ("a", "a/b", False),
         ("a/b", "a", False),
+        ("a/b/x", "**/x", True),
+        ("a/x", "**/b/x", False),
+        # A name without a star, and a search for names that begin or end in some way
+        ("ab", "abc*", False),
+        ("abc", "a*d", False),
+        ("axb[c", "a*b[c", True),
+        # Names that begin or end with what one of both asks for, and those that no name can meet both
+        ("a*c", "abc*", True),
+        ("abc*d", "a*", True),
+        ("a*x", "ab*x", True),
+        ("a*", "ab*", True),
+        ("a*b*xc", "*c", True),
+        ("a*b*c", "*xc", True),
+        ("*c", "a*xc", True),
+        ("a*b[c", "a*b[c", True),
+        ("a*c", "a*b[xc", True),
+        ("a*b", "*a", False),
     ],
 )
 def test_a_search_elsewhere_names_no_rule(pattern: str, search: str, concerned: bool) -> None:

@@ -120,6 +120,14 @@ def test_pieces_stand_one_behind_another(parts: tuple[str, ...], text: str, does
         ("fetch(ab:*)", "xab", False),
         ("fetch(a*b:*)", "a1b c", True),
         ("fetch(a*b:*)", "a c", False),
+        ("fetch(a b c:*)", "a b c", True),
+        ("fetch(a b c:*)", "a b c-d", True),
+        ("fetch(a b c:*)", "a b cd", False),
+        ("fetch(a b c:*)", "a b cd-e", False),
+        ("fetch(a b c:*)", "a b c1", False),
+        ("fetch(a b c:*)", "a b c_", False),
+        ("fetch(a b c:*)", "a b d", False),
+        ("fetch(a b (:*)", "a b (c", True),
     ],
 )
 def test_a_prohibition_on_a_beginning_ends_with_a_word(pattern: str, text: str, does: bool) -> None:

@@ -47,6 +47,20 @@ FREE = (
     "ln -sf a b && make",
     "NODE_OPTIONS=--max-old-space-size=4096 npm run build",
     "export CC=gcc; make",
+    "git commit -m \"$(cat <<'EOF'\nMend it (now)\n\nIt was `broken`.\nEOF\n)\"",
+    "gh pr create --title 'Mend it' --body \"$(cat <<'EOF'\nIt works.\nEOF\n)\"",
+    'while IFS= read -r line; do echo "$line"; done < list.txt',
+    "set -e; make; make test",
+    "set -euo pipefail && ./build.sh",
+    "echo $((60 * 60))",
+    'echo "${HOME%/}" ${PORT:-8000}',
+    "cut -d$'\\t' -f1 table.txt",
+    "sed 's/^[ \\t]*//;s/[ \\t]*$//' a.txt",
+    "node --check a.js",
+    "php -l index.php",
+    "cat change.diff | git apply",
+    'for f in *.py; do [ -f "$f" ] && wc -l "$f"; done',
+    'b=$(git rev-parse HEAD); [ "$b" = "$(cat last)" ] && [ -n "$b" ] && echo same',
 )
 """Lines that an earlier reader asked about, or that stand near those of attacks."""
 

@@ -76,6 +76,20 @@ def names(line: str) -> set[str] | None:
         ("sort $X curl", {"curl"}),
         ("tar -xf a:b", {"-xf", "xf", "f", "a", "b"}),
         ("tar -cI a", {"-ci", "ci", "i", "a"}),
+        ("unknown a+b", {"a+b", "a", "b"}),
+        ("unknown --a.b", {"--a.b"}),
+        ("make 'c*.o' bash", {"c", ".o", "bash"}),
+        # A word that may be a command line of its own
+        ("git a 'sh b'", None),
+        ("git a '--b=sh c=d'", None),
+        ("git a 'make -b'", None),
+        ("git a 'make b'", {"make", "b"}),
+        ("git a 'b c'", {"b", "c"}),
+        # Files of any name, which may look like an option
+        ("mypy *", set()),
+        ("git add *", set()),
+        ("git grep *", None),
+        ("cmake *", None),
     ],
     ids=case_name,
 )
@@ -99,9 +113,9 @@ def test_an_unknown_program_runs_what_it_reads() -> None:
     assert mention_of("unknown", words, [], fed=False, computed=True) == Mention(frozenset({"a"}))
     assert mention_of("unknown", ("unknown", None), ["\0"], fed=False, computed=False) is None
     assert mention_of("unknown", ("unknown", None), [], fed=False, computed=False) == OPEN
-    assert mention_of("git", ("git", "a", None), [], fed=True, computed=False) is None
-    assert mention_of("git", ("git", "a", None), [], fed=True, computed=True) == OPEN
-    assert mention_of("git", ("git",), [], fed=True, computed=True) is None
+    assert mention_of("git", ("git", "add", None), [], fed=True, computed=False) is None
+    assert mention_of("git", ("git", "add", None), [], fed=True, computed=True) == OPEN
+    assert mention_of("git", ("git",), [], fed=False, computed=True) is None
     assert mention_of("ls", ("ls", None), [], fed=True, computed=True) is None
 
 

@@ -8,8 +8,8 @@ from cognition.policy._command import Command, Mention, UnsureError, Words, read
 from cognition.policy._command_patterns import CommandPattern, CommandSubject
 from cognition.policy._mentions import OPEN
 from cognition.policy._nested_commands import check_arguments, command_of, commands_of_find, script_of
-from cognition.policy._shell import LONGEST_PATH, MOST_GRAMMAR, MOST_LOOKED_AT, read_commands
-from cognition.policy.rule_patterns import NO, YES, read_pattern
+from cognition.policy._shell import DEEPEST, LONGEST_PATH, MOST_GRAMMAR, MOST_LOOKED_AT, read_commands
+from cognition.policy.rule_patterns import NO, PERHAPS, YES, read_pattern
 from tests.cognition.naming import case_name
 
 DEEP = "a" * LONGEST_PATH
@@ -69,6 +69,22 @@ DEEP = "a" * LONGEST_PATH
         ("python", "-m", "trace", "-t", "/dev/stdin"),
         ("npm", "install", "--call", "x"),
         ("pnpm", "install", "-c", "x"),
+        # Settings and options of git
+        ("git", "rebase", "--exec", "x"),
+        ("git", "-p", "-c", "a=b", "status"),
+        # A module that may run the file that it is given, in any place
+        ("python", "-m", "trace", "/dev/stdin", "a"),
+        # Scripts of sed that run a command, write a file, or come from a file. Other words could be scripts, too
+        ("sed", "-e1e ls", "p"),
+        ("sed", "-ew x", "p"),
+        ("sed", "-ne", "w x", "p"),
+        ("sed", "--expression=1e ls", "p"),
+        ("sed", "--expression", "w x", "p"),
+        ("sed", "-f", "x"),
+        ("sed", "-nf", "x"),
+        ("sed", "-fx", "p"),
+        ("sed", "--file=x", "p"),
+        ("sed", "--file", "x", "p"),
     ],
     ids=case_name,
 )
@@ -102,6 +118,12 @@ def test_arguments_that_may_hold_a_command_are_refused(words: Words) -> None:
         ("npm", "-s", "install", "--tag=x"),
         ("npm", "run", "x", "--", "--script-shell=x"),
         ("python", "-m", "json.tool", "-", "a"),
+        ("git", "ls-files", "-c"),
+        ("sed", "-es/e/b/"),
+        ("sed", "-ne", "s/a/b/p"),
+        ("sed", "--expression=s/a=e/b/"),
+        ("sed", "--expression", "s/a/b/"),
+        ("sed", "--of=p", "p"),
     ],
     ids=case_name,
 )
@@ -149,17 +171,43 @@ def test_long_options_of_a_carrier_are_harmless_or_not(words: Words, expected: t
 
 
 @pytest.mark.parametrize(
-    "words", [("env", "a.b=c", "ls"), ("env", "--", "a-b=c", "ls"), ("env", "--un", "ls")], ids=case_name
+    "words",
+    [
+        ("env", "a.b=c", "ls"),
+        ("env", "--", "a-b=c", "ls"),
+        ("env", "--un", "ls"),
+        ("env", "--", "-", "ls"),
+    ],
+    ids=case_name,
 )
 def test_a_carrier_with_unclear_words_is_refused(words: Words) -> None:
     with pytest.raises(UnsureError):
         command_of("env", words)
 
 
-@pytest.mark.parametrize("words", [("bash", "-c", "-"), ("bash", "-c", "+"), ("bash", "-c", "")], ids=case_name)
+@pytest.mark.parametrize(
+    "words", [("bash", "-c", "-"), ("bash", "-c", "+"), ("bash", "-c", ""), ("bash", "-c"), ("bash",)], ids=case_name
+)
 def test_a_shell_without_a_script_is_refused(words: Words) -> None:
     with pytest.raises(UnsureError):
         script_of(words)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("bash", "-c", "ls"), ("ls", 2)),
+        (("bash", "-c", "ls", "a"), ("ls", 2)),
+        (("bash", "-ec", "ls"), ("ls", 2)),
+        (("bash", "-c", "-e", "ls"), ("ls", 3)),
+        (("bash", "-C", "ls"), (None, 2)),
+        (("bash", "ls", "-c"), (None, 1)),
+        (("bash", "--", "-c", "ls"), (None, 2)),
+    ],
+    ids=case_name,
+)
+def test_a_shell_runs_the_text_behind_c_or_a_file(words: Words, expected: tuple[str | None, int]) -> None:
+    assert script_of(words) == expected
 
 
 @pytest.mark.parametrize(
@@ -317,6 +365,44 @@ FOR = Command(("=",), "=", altered=True)
         ("cat <<E\n E\nE", [Command(("cat",), "cat")]),
         ("ls\ta", [Command(("ls", "a"), "ls")]),
         ("! " * MOST_GRAMMAR + "(ls)", [Command(("ls",), "ls")]),
+        ("{ ls; }>a", [Command(("ls",), "ls"), Command((">", "a"), ">")]),
+        ("ls\n>a", [Command(("ls",), "ls"), Command((">", "a"), ">")]),
+        ("[[ a == * ]]", [Command(("[[", "a", "==", "*", "]]"), "[[", carries=True)]),
+        # To dash, each part of a test is a command
+        (
+            "[[ a || Xls 'b*' ]]",
+            [
+                Command(("[[", "a", "||", "Xls", "'b*'", "]]"), "[[", carries=True),
+                Command(("Xls", "b*", "]]"), "xls"),
+            ],
+        ),
+        # In a shell to which a command ends at `&>`, this directory is entered
+        (
+            "true &>a cd sub; ls",
+            [
+                Command((">", "a"), ">"),
+                Command(("true", "cd", "sub"), "true"),
+                Command(("cd", "sub"), "cd"),
+                Command(("ls",), "ls", True, where=None),
+            ],
+        ),
+        # Programs that run another one, which an allowance needn't name
+        ("npx", [Command(("npx",), "npx")]),
+        ("npx -y ls a", [Command(("npx", "-y", "ls", "a"), "npx")]),
+        ("npx ls a", [Command(("npx", "ls", "a"), "npx"), Command(("ls", "a"), "ls", True, True)]),
+        ("uv run", [Command(("uv", "run"), "uv")]),
+        ("uv run -q ls", [Command(("uv", "run", "-q", "ls"), "uv")]),
+        ("uv run ls a", [Command(("uv", "run", "ls", "a"), "uv"), Command(("ls", "a"), "ls", True, True)]),
+        ("uv sync ls", [Command(("uv", "sync", "ls"), "uv")]),
+        ("npm exec ls", [Command(("npm", "exec", "ls"), "npm"), Command(("ls",), "ls", True, True)]),
+        (
+            "npx " * DEEPEST + "ls",
+            [
+                Command(("npx",) * DEEPEST + ("ls",), "npx"),
+                *[Command(("npx",) * left + ("ls",), "npx", True, True) for left in range(DEEPEST - 1, 0, -1)],
+                Command(("ls",), "ls", True, True),
+            ],
+        ),
     ],
     ids=case_name,
 )
@@ -332,6 +418,14 @@ def test_commands_are_recorded_with_their_directory_and_what_changes_them(line: 
     [
         ("cat <<''\n", [Command(("cat", None), "cat")]),
         ("for; ls", []),
+        (
+            "npx " * (DEEPEST + 1) + "ls",
+            [
+                Command(("npx",) * (DEEPEST + 1) + ("ls",), "npx"),
+                *[Command(("npx",) * left + ("ls",), "npx", True) for left in range(DEEPEST, 0, -1)],
+            ],
+        ),
+        ("ls a\u200bb", [Command(("ls", "a\u200bb"), "ls")]),
         ("cat <<E 'a\nb'\nE", None),
         ("cat <&-x", None),
         (">a if ls )", [Command((">", "a"), ">"), Command(("if", "ls", None), "if")]),
@@ -358,6 +452,8 @@ def test_what_could_be_read_of_an_unsure_line_is_recorded(line: str, expected: l
         ("A=b=c; ls", (Mention(frozenset({"b", "c"})),)),
         ("A+=b; ls", ()),
         ("A=b; A+=c; unknown $A", (Mention(frozenset({"b"})), OPEN)),
+        ("A=b*; ls", (Mention(frozenset({"a", "b"}), globs=("b*",)),)),
+        ("unknown b; A=$X; ls", (Mention(frozenset({"b"})), Mention(frozenset({"a"})))),
         # Groups that read a file
         ("{ ls; } <a", ()),
         ("{ env ls; } <a", ()),
@@ -381,6 +477,10 @@ def test_what_could_be_read_of_an_unsure_line_is_recorded(line: str, expected: l
         ("A=1 unknown", (Mention(frozenset({"1"})),)),
         ("read a; unknown", ()),
         ("read a; A=b ls", (Mention(frozenset({"b"})),)),
+        ("read a; B=b; unknown", (Mention(frozenset({"b"})),)),
+        ("read a; ! unknown", ()),
+        ("export A=1; B=b; unknown", (Mention(frozenset({"1"})), Mention(frozenset({"b"})))),
+        ("export A=1; B=$X; unknown", (Mention(frozenset({"1"})), Mention(frozenset({"b"})), OPEN)),
         ("export A=b; ls", (Mention(frozenset({"b"})),)),
         ("A=b export C=d", (Mention(frozenset({"b"})), Mention(frozenset({"d"})))),
         # The output of commands
@@ -388,6 +488,16 @@ def test_what_could_be_read_of_an_unsure_line_is_recorded(line: str, expected: l
         ("ls; unknown `nproc`", (Mention(frozenset({"1"})),)),
         ("ls; unknown $(nproc)", (Mention(frozenset({"1"})),)),
         ("unknown $X_X", ()),
+        ("cd a; unknown $PWD", (OPEN,)),
+        ("cd a && unknown $PWD", ()),
+        # Files that a command finds are no output of another command
+        ("find . -exec git log '{}' +", ()),
+        ("ls; find . -exec git log '{}' +", ()),
+        # Files with another name
+        ("cp a b; ./b", (Mention(frozenset({"a", "b"})),)),
+        ("cp $X b; ./b", (OPEN,)),
+        ("cp 'a(b' c; ./c", (OPEN,)),
+        ("cp; ./a", (OPEN,)),
         # Words that xargs reads
         ("ls | xargs flake8", (OPEN,)),
         ("ls | xargs cat", ()),
@@ -399,6 +509,8 @@ def test_what_could_be_read_of_an_unsure_line_is_recorded(line: str, expected: l
         ("mypy3 'a(b)'", (Mention(frozenset({"a", "b"})),)),
         ("flake8 'a(b)'", (Mention(frozenset({"a", "b"})),)),
         ("flake8- 'a(b)'", (OPEN,)),
+        ("x86_64-linux-gnu-gcc 'a(b)'", (Mention(frozenset({"a", "b"})),)),
+        ("gcc-x86_64-linux-gnu 'a(b)'", (Mention(frozenset({"a", "b"})),)),
         # Texts for people
         ("git commit --message=a=b", ()),
         ("git commit --message=a=b c", (Mention(frozenset({"c"})),)),
@@ -418,7 +530,7 @@ def test_a_line_mentions_what_its_commands_may_run(line: str, expected: tuple[Me
         ("git push", Command(("git", "commit"), "git", where=None), NO),
         ("git s*x", Command(("git", "x"), "git", where="sub"), NO),
         ("cat a/b", Command(("cat", ".."), "cat"), NO),
-        ("cat a/b", Command(("cat", "../a/b"), "cat"), NO),
+        ("cat a/b", Command(("cat", "../a/b"), "cat"), PERHAPS),
         ("cat a/b", Command(("cat", "b"), "cat", where="a"), YES),
         ("> a", Command((">", "../a"), ">", where="sub"), YES),
         ("> ''", Command((">", ".."), ">", where="sub"), YES),

@@ -278,7 +278,7 @@ def test_paths_are_matched_widely_where_forbidden_and_narrowly_where_allowed(
         ("Bash(./deploy.sh:*)", "cd x && ./deploy.sh", "deny", False),
         ("Bash(./deploy.sh:*)", "cd . && ./deploy.sh", "deny", True),
         ("Bash(./deploy.sh:*)", "cd x && cd .. && ./deploy.sh", "deny", True),
-        ("Bash(./deploy.sh:*)", "cd x && ../deploy.sh", "deny", True),
+        ("Bash(./deploy.sh:*)", "cd x && ../deploy.sh", "deny", False),
         ("Bash(./deploy.sh:*)", "cd x; cd .; ./deploy.sh", "deny", False),
         ("Bash(./deploy.sh:*)", "cd x && /deploy.sh", "deny", False),
         ("Bash(x/deploy.sh:*)", "cd x && ./deploy.sh a", "deny", True),
@@ -292,7 +292,7 @@ def test_paths_are_matched_widely_where_forbidden_and_narrowly_where_allowed(
         ("Bash(cat x/a)", "cd y && cat a", "allow", False),
         ("Bash(cat x/a)", "cd x && cat -n a b", "allow", False),
         ("Bash(cat x/a b)", "cd x && cat a b", "deny", False),
-        ("Bash(cat x/*)", "cd y && cat ../x/a", "deny", True),
+        ("Bash(cat x/*)", "cd y && cat ../x/a", "deny", False),
         ("Bash(> x/*)", "cd x && echo > a", "deny", False),
         ("Bash(> x/*)", "cd x && echo > /a", "allow", False),
         ("Bash(> x/*)", "cd y && echo > ../../x/a", "ask", False),
@@ -361,9 +361,13 @@ def test_commands_are_matched_widely_where_forbidden_and_narrowly_where_allowed(
         ("uniq:*", "uniq -c f", True),
         ("uniq:*", "uniq -c f g", False),
         ("uniq f g", "uniq f g", True),
+        ("uniq:*", "uniq f g", False),
+        ("uniq:*", "xargs uniq f", False),
         ("uniq:*", "uniq $X", False),
         ("uniq:*", "true | xargs uniq f", False),
         ("tree:*", "true | xargs tree", False),
+        ("tree:*", "xargs tree", False),
+        ("ls:*", "xargs ls", True),
         ("tar tf:*", "tar tf x.tar", True),
         ("tar tf:*", "tar tf x.tar --index-file=f", False),
         ("tree:*", "tree -L 2", True),
@@ -421,6 +425,9 @@ def test_a_pattern_of_paths_is_about_the_programs_in_that_folder(line: str, acti
         ("e*.txt", "e\u0301x.txt"),
         ("\u00e9*.txt", "e\u0301x.txt"),
         ("a.*/b", "a./b"),
+        ("note *", "note "),
+        ("secret.*", "~/secret."),
+        ("\u00e9*.txt", "../e\u0301x.txt"),
     ],
 )
 @pytest.mark.behaviour("B10")
@@ -428,6 +435,21 @@ def test_a_path_is_denied_under_each_name_that_a_system_may_give_it(pattern: str
     call, tool = ToolCall("1", "Read", {"path": path}), ToolSpec("Read", paths=("path",))
 
     assert Policy((Rule("deny", f"*({pattern})"),)).judge(call, tool).action == "deny"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("e*.txt", "sub/e\u0301x.txt"),
+        ("secret.*", "sub/secret."),
+        ("x.*", "~/secret."),
+        ("x", "../e\u0301"),
+    ],
+)
+def test_no_other_path_is_denied_for_its_spelling(pattern: str, path: str) -> None:
+    call, tool = ToolCall("1", "Read", {"path": path}), ToolSpec("Read", paths=("path",))
+
+    assert Policy((Rule("deny", f"*({pattern})"),)).judge(call, tool).action == "allow"
 
 
 @pytest.mark.parametrize(
