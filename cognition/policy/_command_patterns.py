@@ -108,7 +108,7 @@ def special_words(program: str, words: Iterable[str | None]) -> frozenset[str]:
     if program == "git" and "archive" in given:
         writes = _WRITES_ARCHIVE
     if None in given and (program == "tree" or program in SECOND_IS_WRITTEN):
-        return frozenset({"*"})  # it may be several words
+        return frozenset({"\0"})  # it may be several words, and no rule names such a one
     if program in SECOND_IS_WRITTEN:
         return frozenset([word for word in given[1:] if word and (word[0] != "-" or word == "-")][1:])
     return frozenset(

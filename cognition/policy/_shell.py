@@ -140,7 +140,7 @@ def read_commands(line: str) -> CommandLine:
             reader.command(words, False, 0)
         else:
             reader.commands()
-    except UnsureError:
+    except Exception:  # what was read so far counts, also beside a mistake in this reader
         reader.unsure = True
     found = reader.found
     if reader.loops and not MOVING.isdisjoint([command.program for command in found]):
@@ -668,9 +668,9 @@ class ShellReader(WordReader):
     def run_next(self, name: str, words: Words, depth: int) -> None:
         """Record the command that a program such as ``npx`` or ``uv run`` runs. Only prohibitions are about it."""
         begun = 1 if name in RUN_FIRST else 2
-        if name in RUN_FIRST or words[1:2][0] in RUN_NEXT[name]:
+        if name in RUN_FIRST or (len(words) > 1 and words[1] in RUN_NEXT[name]):
             inner = words[begun:]
-            if inner and inner[0] is not None and inner[0][:1] != "-":
+            if inner and require_known(inner[0])[:1] != "-":
                 place = len(self.found)
                 self.command(inner, True, depth + 1)
                 self.found[place:] = [one._replace(carries=True) for one in self.found[place:]]

@@ -438,7 +438,8 @@ class Writer:
 
     def other_name(self) -> str:
         copy = self.one(("ln -s", "cp", "ln", "mv", "install"))
-        source = self.one(("bin/curl", "$PWD/bin/curl", "/dev/stdin", "sub/ls", "a"))
+        text = "sub/ls" if copy == "install" else "a"  # which install would make a script, and no reader sees into it
+        source = self.one(("bin/curl", "$PWD/bin/curl", "/dev/stdin", "sub/ls", text))
         use = self.one(("./q x", "q x", "sub/../q", "echo 'all:;curl x' | make -f q", "echo curl x | sh q", "ls"))
         return f"{copy} {source} q; {use}"
 
@@ -706,7 +707,9 @@ def fuzz(seed: int, lines: int, boxes: Sequence[Box]) -> int:
             for future in list(running):
                 if future.done() or not free:  # type: ignore[attr-defined]
                     policy, box = running.pop(future)
-                    found.extend((policy, *one) for one in future.result())  # type: ignore[attr-defined]
+                    for shell, text, did in future.result():  # type: ignore[attr-defined]
+                        found.append((policy, shell, text, did))
+                        print(f"BREACH of {policy} in {shell}: {text!r} did: {did}", flush=True)
                     free.append(box)
 
         def start(policy: str) -> None:
@@ -740,8 +743,6 @@ def fuzz(seed: int, lines: int, boxes: Sequence[Box]) -> int:
             collect()
 
     print(f"seed {seed}: {lines} lines in {time.monotonic() - began:.0f} s, {len(found)} breaches")
-    for policy, shell, text, did in found[:50]:
-        print(f"BREACH of {policy} in {shell}: {text!r} did: {did}")
     wanting = counts.report(lines)
     if wanting:
         print(f"too few: {', '.join(wanting)}")

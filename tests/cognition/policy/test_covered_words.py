@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cognition import Policy, Rule, ToolCall
-from cognition.policy import Action, proposed_rules
+from cognition.policy import Action, _shell, proposed_rules
 from tests.cognition.naming import case_name
 from tests.cognition.policy.hostile import BASH
 
@@ -59,6 +59,8 @@ UNCOVERED: tuple[tuple[str, str], ...] = (
     ("go test:*", "go test -o out ./..."),
     ("nm:*", "nm --plugin=./x.so a"),
     ("ruff:*", "ruff format a.py"),
+    ("uniq a * b:*", "uniq a x b $X"),
+    ("npx:*", "npx $X"),
 )
 COVERED: tuple[tuple[str, str], ...] = (
     ("sort:*", "sort -rn a b"),
@@ -155,6 +157,10 @@ FOUND: tuple[tuple[str, str, Action], ...] = (
     ("curl:*", 'x=$(cat f); wait "$x"', "allow"),
     ("curl:*", 'x=$(cat f); wait "$x" "$x"', "ask"),
     ("curl:*", "wait $!", "allow"),
+    *(("curl:*", f"curl x; {name}", "deny") for name in ("uv", "npm", "pnpm", "yarn", "bundle", "poetry", "npx")),
+    *(("curl:*", f"{name}", "allow") for name in ("uv", "npm", "yarn", "poetry")),
+    ("curl:*", "npx $X", "ask"),
+    ("curl:*", "uv run $X", "ask"),
 )
 
 
@@ -180,3 +186,20 @@ def test_a_prohibition_finds_other_spellings(rule: str, line: str, action: Actio
 )
 def test_no_rule_is_offered_for_a_command_that_reaches_far(line: str, offered: tuple[str, ...]) -> None:
     assert proposed_rules(ToolCall("1", "Bash", {"command": line}), BASH) == offered
+
+
+@pytest.mark.parametrize("rule", ["Bash(npm:*)", "Bash(yarn)", "Bash(uv)"])
+def test_a_rule_may_name_a_program_that_runs_others_alone(rule: str) -> None:
+    assert judged(Policy((Rule("deny", rule),)), rule[5:-1].removesuffix(":*")) == "deny"
+
+
+def test_a_mistake_in_the_reader_hides_nothing_that_it_has_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str, words: object) -> None:
+        if name == "make":
+            raise IndexError
+
+    monkeypatch.setattr(_shell, "check_arguments", fail)
+
+    assert judged(Policy((Rule("deny", "Bash(curl:*)"),)), "curl x; make") == "deny"
+    assert judged(Policy((Rule("deny", "Bash(curl:*)"),)), "make; curl x") == "ask"
+    assert judged(Policy((Rule("deny", "Bash(curl:*)"),)), "ls; make") == "ask"

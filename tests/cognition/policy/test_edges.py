@@ -189,6 +189,7 @@ def test_what_a_tool_is_allowed_as_a_whole_no_narrower_allowance_takes_back() ->
 
 def test_a_tool_is_named_whole_or_by_its_beginning() -> None:
     assert not Rule("deny", "Bash").matches("BashOutput")
+    assert judged(Policy((Rule("deny", "Bash"), Rule("deny", "BashOutput*"))), BASH, {"command": "ls"}) == "deny"
     assert judged(Policy((Rule("deny", "mcp.files.*"),)), ToolSpec("mcp.files."), {}) == "deny"
 
 
@@ -242,3 +243,10 @@ def test_one_path_that_can_not_be_read_makes_the_call_unsure_whatever_else_it_na
     assert judged(policy, move, {"old": "a\0b", "new": "src/x"}) == "ask"
     assert judged(policy, move, {"old": "src/x", "new": "a\0b"}) == "ask"
     assert judged(policy, move, {"old": "secrets/x", "new": "--- y\n+++ y\n"}) == "deny"
+
+
+def test_what_needs_approval_each_time_is_named() -> None:
+    shell = ToolSpec("Bash", command="command", asks_with=("network", "root", "quick"))
+    call = ToolCall("1", "Bash", {"command": "ls", "network": True, "root": "/", "quick": False})
+
+    assert Policy().judge(call, shell).reason == "the call sets network, root, which needs approval each time"

@@ -129,6 +129,7 @@ GROUP = only(("*(a/**)",))
         (Policy(allow_only=("*(a/**)", "Read")), READ, (), "default", NO_RULES),
         (Policy(allow_only=("*(a/**)",)), READ, (allow("Read"),), "auto", GROUP),
         # The default denies
+        (Policy((), "deny"), READ, (), "default", only(())),
         (Policy((ALLOWED,), "deny"), READ, (), "default", GROUP),
         (Policy((ALLOWED,), "deny"), READ, (allow("Read"),), "auto", GROUP),
         (
@@ -165,6 +166,12 @@ def test_a_call_that_runs_by_an_allowance_reaches_the_allowed_files_alone(
 ) -> None:
     """If a call that names another file would be denied or asked about."""
     assert carried(policy, tool, "a/x", remembered, mode) == expected
+
+
+def test_a_session_without_a_mode_leaves_all_questions() -> None:
+    call = ToolCall("1", "Read", {"path": "a/x"})
+
+    assert Policy((ALLOWED,), "ask").access_rules(call, TOOLS) == GROUP
 
 
 @pytest.mark.parametrize("rules", [paths(deny("Read(a)")), only(("Read(a)",))])

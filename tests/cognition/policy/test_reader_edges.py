@@ -120,6 +120,7 @@ def test_arguments_that_may_hold_a_command_are_refused(words: Words) -> None:
         ("python", "-m", "json.tool", "-", "a"),
         ("git", "ls-files", "-c"),
         ("sed", "-es/e/b/"),
+        ("sed", "-es/a/ed/"),
         ("sed", "-ne", "s/a/b/p"),
         ("sed", "--expression=s/a=e/b/"),
         ("sed", "--expression", "s/a/b/"),
@@ -364,6 +365,7 @@ FOR = Command(("=",), "=", altered=True)
         ("(ls); cat <<E\nE", [Command(("ls",), "ls"), Command(("cat",), "cat")]),
         ("cat <<E\n E\nE", [Command(("cat",), "cat")]),
         ("ls\ta", [Command(("ls", "a"), "ls")]),
+        ("'ls' 'a' >b", [Command((">", "b"), ">"), Command(("ls", "a"), "ls")]),
         ("! " * MOST_GRAMMAR + "(ls)", [Command(("ls",), "ls")]),
         ("{ ls; }>a", [Command(("ls",), "ls"), Command((">", "a"), ">")]),
         ("ls\n>a", [Command(("ls",), "ls"), Command((">", "a"), ">")]),
@@ -385,6 +387,26 @@ FOR = Command(("=",), "=", altered=True)
                 Command(("cd", "sub"), "cd"),
                 Command(("ls",), "ls", True, where=None),
             ],
+        ),
+        # Programs in a folder, which may be others than those of the tables
+        ("./cd a", [Command(("./cd", "a"), "cd")]),
+        ("cd sub && ./cd a", [cd("sub"), Command(("./cd", "a"), "cd", where="sub")]),
+        ("./find a", [Command(("./find", "a"), "find")]),
+        (
+            "./env ls",
+            [
+                Command(("./env", "ls"), "env"),
+                Command(("./env", "ls"), "env", carries=True),
+                Command(("ls",), "ls"),
+            ],
+        ),
+        (
+            ". a/bin/activate && ls",
+            [Command((".", "a/bin/activate"), "."), Command(("ls",), "ls", altered=True)],
+        ),
+        (
+            "cd /dev; find . -name a",
+            [Command(("cd", "/dev"), "cd"), Command(("find", ".", "-name", "a"), "find", True, where=None)],
         ),
         # Programs that run another one, which an allowance needn't name
         ("npx", [Command(("npx",), "npx")]),
@@ -418,6 +440,15 @@ def test_commands_are_recorded_with_their_directory_and_what_changes_them(line: 
     [
         ("cat <<''\n", [Command(("cat", None), "cat")]),
         ("for; ls", []),
+        ("getopts a b", [Command(("getopts", "a", "b"), "getopts")]),
+        (
+            "cd /dev; awk -f a b",
+            [Command(("cd", "/dev"), "cd"), Command(("awk", "-f", "a", "b"), "awk", True, where=None)],
+        ),
+        (
+            "env " * (DEEPEST - 1) + "case a; ls",
+            [Command(("env",) * left + ("case", "a"), "env", carries=True) for left in range(DEEPEST - 1, 0, -1)],
+        ),
         (
             "npx " * (DEEPEST + 1) + "ls",
             [
@@ -498,6 +529,14 @@ def test_what_could_be_read_of_an_unsure_line_is_recorded(line: str, expected: l
         ("cp $X b; ./b", (OPEN,)),
         ("cp 'a(b' c; ./c", (OPEN,)),
         ("cp; ./a", (OPEN,)),
+        ("cp a b; ls", ()),
+        ("unknown x; cp a b; ./b", (Mention(frozenset({"x"})), Mention(frozenset({"a", "b"})))),
+        # Words of a script, and of programs under another PATH
+        ("bash -c ls a", (Mention(frozenset({"a"})),)),
+        (". a/bin/activate && unknown x y", (Mention(frozenset({"x", "y"})),)),
+        ("./cd a", (Mention(frozenset({"a"})),)),
+        ("unknown ~+/a", (OPEN,)),
+        ("ls | git add a/b", (Mention(frozenset({"a", "b"})),)),
         # Words that xargs reads
         ("ls | xargs flake8", (OPEN,)),
         ("ls | xargs cat", ()),
