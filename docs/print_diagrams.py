@@ -33,6 +33,7 @@ from cognition import (  # noqa: E402 - after the path is set
     TimerFired,
     ToolFailed,
     ToolSpec,
+    Usage,
     UserMessage,
     UserSpoke,
 )
@@ -64,7 +65,13 @@ QUESTION = {"questions": [{"question": "Really?", "options": ["yes", "no"]}]}
 LATE = 100.0
 """Seconds after which every input is tried a second time, when the turn's time is over."""
 TOO_LONG = UserSpoke("long " * 5000)
-"""More than the context holds: the turn ends before the model is called."""
+"""More than the context holds."""
+SPENT = evolve(CONFIGS[2], limits=evolve(MINUTE, session_output_tokens=1)), AgentState(total=Usage(0, 1))
+"""A session without a budget: a turn ends before the model is called."""
+WORKERS = ModelReplied(
+    ANY, calls=tuple(ProposedCall("spawn_worker", {"name": name, "objective": "Look."}) for name in "ab")
+)
+"""Two workers side by side: one of them may end first."""
 BESIDE = tuple(
     ModelReplied(ANY, calls=(ProposedCall("look"), asked))
     for asked in (
@@ -106,6 +113,7 @@ def beginnings() -> Iterator[tuple[AgentConfig, AgentState]]:
         yield config, AgentState()
         window = Window(size=size, summary=Summary(tried=2))
         yield evolve(config, compact_at=0.5), AgentState(LONG_TALK, counters=Counters(4, messages=8), window=window)
+    yield SPENT
     for recalling, at in ((True, 0.5), (False, 1.0)):
         config = evolve(CONFIGS[0], recall_first=recalling, compact_at=at)
         yield config, AgentState(LONG_TALK, window=Window(size=size))
@@ -116,6 +124,8 @@ def explored() -> Targets:
     found: Targets = defaultdict(set)
     for config, start in beginnings():
         engine, letters = LLMEngine(config), (*BESIDE, *default_alphabet(config), *CHANGES, TOO_LONG)
+        if "workers" in config.features:
+            letters = (*letters, WORKERS)
         if any(tool.retries for tool in config.tools):
             letters = AGAIN
         alphabet = (*letters, *(evolve(letter, at=LATE) for letter in letters))

@@ -49,7 +49,7 @@ def main(journal: str | None = None) -> None:
     first = Polite(AgentConfig()).step(AgentState(), UserSpoke("Hi"))
     print(first.decisions[-1].request.system)
 
-    for law in laws(Polite(AgentConfig())):
+    for law in laws(Polite(AgentConfig()), without="tools"):
         law.check(max_examples=2)
     print("violation:", explore(Polite(AgentConfig()), limit=60).violation)
     found = explore(Silent(AgentConfig()), limit=60).violation

@@ -82,6 +82,7 @@ def assemble(
     *,
     now: float = 0.0,
     tokens: Callable[[int], int] = lambda characters: characters,
+    anyway: bool = False,
 ) -> Assembly:
     """Choose among candidates.
 
@@ -94,6 +95,7 @@ def assemble(
         held: characters of all messages, including the newest.
         now: the present time for ages, in seconds since the epoch.
         tokens: converts characters to tokens, for the report.
+        anyway: whether mandatory texts are included even if they exceed the room, because the room is an estimate.
     """
     room = max(room, 0)
     known = {section.name: section for section in sections if section.name != CONVERSATION}
@@ -102,7 +104,7 @@ def assemble(
     problem = _unknown_section_error(items, known)
     own = next((section.share for section in sections if section.name == CONVERSATION), 0.0)
     claims = [_conversation(own, room, newest, held), *[_claim(known[name], some) for name, some in groups.items()]]
-    grants = split_budget(room, claims)
+    grants = split_budget(max(room, sum([claim.needed for claim in claims])) if anyway else room, claims)
     if grants is None and not problem:
         needed = sum([claim.needed for claim in claims]) - newest
         problem = _overflow_error(items, needed, room - newest, tokens)

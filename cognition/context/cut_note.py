@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from attrs import frozen
 
+from cognition.steps.config import AgentConfig
+from cognition.steps.vocabulary import engine_tools
 from cognition.values.counts import Tokens, most_tokens
 from cognition.values.messages import ToolMessage
 
@@ -27,6 +29,14 @@ class CutNote:
     """An upper bound of a note's tokens; 0 if tokens are not counted."""
     user: int = 0
     """Tokens around a note that is a separate message."""
+    skipped: int = 0
+    """Tokens of the note on omitted messages; 0 if not counted."""
+    reply: int = 0
+    """Tokens around a reply."""
+    call: int = 0
+    """Tokens around a call in it."""
+    arguments: bool = False
+    """Whether arguments of calls are shortened like results, as in sessions since edition 2."""
 
     def again(self, name: str, call_id: str) -> str:
         """Return how to read the whole result of a call of the tool ``name``, for use in a note."""
@@ -38,7 +48,7 @@ class CutNote:
 
     def skipping(self, messages: int) -> Tokens:
         """Return the tokens of the note on omitted messages, as in ``UserMessage``."""
-        return (self.user + most_tokens(SKIPPED.format(messages)),) if self.tokens else ()
+        return (self.user + (self.skipped or most_tokens(SKIPPED.format(messages))),) if self.tokens else ()
 
     @property
     def longest(self) -> str:
@@ -47,3 +57,10 @@ class CutNote:
 
 
 PLAIN = CutNote()
+
+
+def note_for(config: AgentConfig) -> CutNote:
+    """Return the note in the results of an agent, without sizes."""
+    reader = next((tool.name for tool in config.tools if tool.rereads), "")
+    unread = [tool.name for tool in engine_tools(config.features, config.names)] if reader else []
+    return CutNote(reader, frozenset(unread), arguments=config.edition > 1)

@@ -15,6 +15,7 @@ from cognition.context.cut_note import PLAIN, CutNote
 from cognition.context.token_counts import count_message, summary_tokens
 from cognition.context.window import (
     CHARS_PER_TOKEN,
+    STALE_RESULT,
     before_window,
     end_of_asking,
     ends_of,
@@ -179,19 +180,90 @@ def with_summary(
     return evolve(moved, size=size)
 
 
+def with_earlier_summary(
+    history: History, window: Window, until: int, summary: Summary, costs: TemplateCosts | None, note: CutNote = PLAIN
+) -> Window:
+    """As ``with_summary`` if all messages before ``until`` have been left out already: the window stays."""
+    asked, skipped = window.summary.asked, 0
+    if asked is not None:
+        skipped = window.first - max(end_of_asking(history, asked), until)
+    tokens = summary_tokens(costs, summary_message(summary), summary.text, summary.tokens)
+    told = note.skipping(skipped) if skipped else ()
+    summary = Summary(summary.text, until, asked, len(history), tokens, skipped, told)
+    moved = evolve(window, summary=summary)
+    sizes = [sum(map(message_size, before_window(history, one))) for one in (moved, window)]
+    return evolve(moved, size=window.size + sizes[0] - sizes[1], slack=0.0)
+
+
+def summarised_until(window: Window) -> int:
+    """Return the index of the first message that the summary does not replace."""
+    return window.summary.messages if window.summary.text else 0
+
+
+def end_of_piece(history: History, window: Window, until: int, room: float, costs: TemplateCosts | None = None) -> int:
+    """Return the end of the next piece of the messages before ``until``: as many as fit into a request for a summary.
+
+    Only results may be shortened for that, to ``STALE_RESULT`` characters. A piece ends with a turn, or with a step if
+    the window begins later or with the newest turn. A single step that does not fit is a piece. ``room`` as in
+    ``summary_request``.
+    """
+    front, begin = _unsummarised_front(history, window), summarised_until(window)
+    newest, best = _newest_asking(history, window), until
+    begun = end_of_asking(history, newest or 0)
+    left = room - (0 if costs is None else costs.user + costs.asking) - sum(_least_entry(one, costs) for one in front)
+    for index in range(begin, until):
+        step = isinstance(history[index], AssistantMessage) and (index <= window.first or index > begun)
+        if index > begin and (step or is_asking(history[index])):
+            best = index
+            if left < 0:
+                return best
+        left -= _least_entry(history[index], costs)
+        if left < 0 and best < until:
+            return best
+    return until
+
+
+def _least_entry(message: Message, costs: TemplateCosts | None) -> float:
+    """Return the tokens of a message in the request for a summary, if a long result is shortened there."""
+    entry = _entry(message, costs)
+    entry = _cut_entry(entry, STALE_RESULT) if entry.result else entry
+    return (len(str(entry)) + 1) / CHARS_PER_TOKEN if costs is None else _entry_tokens(entry)
+
+
+def _unsummarised_front(history: History, window: Window) -> tuple[Message, ...]:
+    """Return what a request for a summary shows before the messages: the summary so far, and the question of a turn of
+    which it replaces the beginning.
+    """
+    summary, begin = window.summary, summarised_until(window)
+    told: tuple[Message, ...] = (summary_message(summary),) if summary.text else ()
+    if summary.asked is None or summary.asked >= begin:
+        return told
+    return (*told, *history[summary.asked : min(end_of_asking(history, summary.asked), begin)])
+
+
 def summary_request(
-    history: History, window: Window, until: int, room: float, budget: float, costs: TemplateCosts | None = None
+    history: History,
+    window: Window,
+    until: int,
+    room: float,
+    budget: float,
+    costs: TemplateCosts | None = None,
+    *,
+    unsummarised: bool = False,
 ) -> UserMessage | None:
     """Return the message that asks for a summary of the window's messages before ``until``; None if the room is too
     small.
 
     ``room``: the message's room in unscaled tokens. ``budget``: the tokens of a prompt; the summary may take a share of
-    it. ``costs``: the template's costs, for counting.
+    it. ``costs``: the template's costs, for counting. ``unsummarised``: begin where the last summary ended, also if the
+    window begins later.
     """
     instruction = INSTRUCTION.format(words=min(max(50, int(budget * SUMMARY_SHARE * 0.5)), MOST_WORDS))
     asking = UserMessage(REQUEST_ID, instruction, "engine")
-    front, summarised = before_window(history, window), bool(window.summary.text)
-    entries = [_entry(message, costs) for message in (*front, *history[window.first : until])]
+    front, summarised, begin = before_window(history, window), bool(window.summary.text), window.first
+    if unsummarised:
+        front, begin = _unsummarised_front(history, window), summarised_until(window)
+    entries = [_entry(message, costs) for message in (*front, *history[begin:until])]
     if costs is None:
         fitting = _fitting(entries, (room - message_size(asking)) * CHARS_PER_TOKEN, summarised)
         return None if fitting is None else evolve(asking, text=instruction + _join_entries(fitting))

@@ -9,6 +9,7 @@ from math import ceil
 
 from attrs import evolve, frozen
 
+from cognition.context._short_arguments import written_length
 from cognition.context.cut_note import CutNote
 from cognition.values.content import images_of
 from cognition.values.counts import (
@@ -120,6 +121,14 @@ def cut_result_tokens(message: ToolMessage, text: str, head: int, tail: int, not
     ends += most_of_part(message.tokens, message.content, length - tail, length)
     between = note.tokens or most_tokens(text[head : len(text) - tail])
     return (message.tokens[0] + ends + between + 2 * EDGE,)
+
+
+def cut_reply_tokens(message: AssistantMessage, note: CutNote) -> Tokens:
+    """Return an upper bound for a reply with shortened arguments: a token for each byte, however they are written."""
+    most = note.reply + most_tokens(message.text) + most_tokens(message.reasoning)
+    for call in message.calls:
+        most += note.call + most_tokens(call.name) + written_length(call.arguments_json) + EDGE
+    return (most,)
 
 
 def _recount(whole: CountedText, text: str, head: int, tail: int) -> CountedText:

@@ -9,6 +9,9 @@ from cognition.context.window import ends_of, shorten
 from cognition.values.counts import TemplateCosts, Tokens
 from cognition.values.messages import ToolResult
 
+EDITED_NOTE = "The user changed the arguments of this call to {arguments}"
+"""Put behind a result."""
+
 
 @frozen
 class HistoryResult:

@@ -3,9 +3,12 @@
 Sizes are tokens, either counted, or estimated from characters and corrected by the runtime's latest measurement
 (``docs/concepts/context-sizes.md``). If they exceed the budget, these steps follow:
 
-1. Shorten tool results that the model has answered.
-2. Leave out whole old turns.
-3. Shorten the newest results.
+1. Shorten tool results that the model has answered, and the arguments of its older calls.
+2. Leave out whole old turns, then the oldest steps of the last turn.
+3. Shorten the newest calls' arguments and the newest results.
+
+A counted prompt always fits. An estimate only chooses: a prompt that exceeds its budget by an estimate is sent as small
+as these steps make it.
 
 Each step is large (down to ``TRIM_TO`` of the budget), so that the prompt's beginning stays the same for many calls and
 a runtime can reuse its cache.
@@ -23,8 +26,9 @@ from operator import is_
 from attrs import evolve
 
 from cognition.base.elision import elide
+from cognition.context._short_arguments import shorten_arguments
 from cognition.context.cut_note import PLAIN, SKIPPED, CutNote
-from cognition.context.token_counts import cut_result_tokens
+from cognition.context.token_counts import cut_reply_tokens, cut_result_tokens
 from cognition.steps.config import AgentConfig
 from cognition.steps.requests import ModelRequest
 from cognition.steps.state import NO_SUMMARY, Summary, Window
@@ -46,7 +50,9 @@ STALE_RESULT = 400
 OLD_RESULT = 100
 """The same in a turn that is still too long; hardly more than the note about the omission."""
 LEAST_RESULT = 200
-"""The fewest characters shown of any longer result. A turn that needs fewer does not fit."""
+"""The fewest characters shown of any longer result, unless the prompt would fit in no other way."""
+LEAST_REPLY_SHARE = 0.25
+"""The share of the part set aside for the reply that a prompt always leaves, however little room there is."""
 SUMMARY_NOTE = "What was said and done before, summarised, in place of the messages themselves:\n{text}"
 SUMMARY_ID = "summary"
 """The id of the summary's message, which exists only in requests."""
@@ -114,6 +120,14 @@ def prompt_budget(config: AgentConfig) -> int:
     return config.context_tokens - (min(config.reply_tokens, config.context_tokens // 2) if most is None else most)
 
 
+def longest_prompt(config: AgentConfig) -> int:
+    """Return the tokens that a prompt may have if it fits in no other way: the part set aside for the reply gives way,
+    down to ``LEAST_REPLY_SHARE`` of it.
+    """
+    aside = config.context_tokens - prompt_budget(config)
+    return config.context_tokens - max(int(aside * LEAST_REPLY_SHARE), 1)
+
+
 def result_limit(config: AgentConfig) -> int:
     """Return the characters allowed for a tool result in history."""
     return max(200, int(prompt_budget(config) * RESULT_SHARE * CHARS_PER_TOKEN))
@@ -160,6 +174,20 @@ def scale_after_overflow(scale: float, estimate: float, budget: int, failure: Fa
     return max(needed / estimate / (room / budget), scale)
 
 
+def scale_after_refusal(scale: float, estimate: float, budget: int, failure: Failure) -> float:
+    """Return the scale after the runtime refused a prompt of this unscaled estimate. By it, the prompt exceeds the
+    budget.
+
+    If the runtime reported more tokens than its room, the scale is exact. Otherwise the prompt counts as
+    ``OVERFLOW_GUESS`` times the budget, or more if it was longer by the scale so far.
+    """
+    room = min(failure.available_tokens, budget) if failure.available_tokens else budget
+    needed = min(failure.needed_tokens or 0, MOST_TOKENS)
+    if needed > room:
+        return needed / estimate * (budget / room)
+    return max(OVERFLOW_GUESS * budget / estimate, scale * (budget / room))
+
+
 def scale_without_measurement(scale: float) -> float:
     """Return the scale after a turn without a successful prompt.
 
@@ -169,12 +197,16 @@ def scale_without_measurement(scale: float) -> float:
 
 
 def shorten_message(message: Message, limit: int | None, note: CutNote = PLAIN) -> Message:
-    """Return the message with a result cut to ``limit`` characters; never a longer message.
+    """Return the message with a result, or with each call's arguments, cut to ``limit`` characters; never a longer
+    message.
 
     ``note`` informs the model of the omission.
     """
-    if limit is None or not isinstance(message, ToolMessage) or len(message.content) <= limit:
+    if limit is None or _longest_part(message, note) <= limit:
         return message
+    if isinstance(message, AssistantMessage):
+        return _shorten_calls(message, limit, note)
+    assert isinstance(message, ToolMessage), "no other message has such a part"
     content = message.content
     most = max(limit - len(note.of(message, len(content))), 0)
     head, tail = most - most // 4, most // 4
@@ -188,6 +220,24 @@ def shorten_message(message: Message, limit: int | None, note: CutNote = PLAIN) 
     if sum(tokens) >= sum(message.tokens):
         return message
     return evolve(message, content=short, tokens=tokens, left_out=left_out)
+
+
+def _longest_part(message: Message, note: CutNote) -> int:
+    """Return the characters of the longest part of a message that can be shortened."""
+    if isinstance(message, ToolMessage):
+        return len(message.content)
+    if note.arguments and isinstance(message, AssistantMessage):
+        return max([len(call.arguments_json) for call in message.calls], default=0)
+    return 0
+
+
+def _shorten_calls(message: AssistantMessage, limit: int, note: CutNote) -> AssistantMessage:
+    short = [shorten_arguments(call.arguments_json, limit) for call in message.calls]
+    calls = [evolve(call, arguments_json=text) for call, text in zip(message.calls, short, strict=True)]
+    cut = evolve(message, calls=tuple(calls))
+    if message.tokens:
+        cut = evolve(cut, tokens=cut_reply_tokens(cut, note))
+    return cut if message_size(cut) < message_size(message) else message
 
 
 def limit_at(cuts: Cuts, index: int) -> int | None:
@@ -277,27 +327,50 @@ def fit(history: History, window: Window, fixed: float, budget: int, note: CutNo
 
     Steps, each only if necessary:
 
-    1. Shorten answered results, oldest first.
+    1. Shorten answered results and the arguments of earlier calls, oldest first.
     2. Leave out whole turns except the last.
-    3. Shorten the last turn's results further, drop its oldest steps, then let its newest results share the room.
+    3. Shorten the last turn's results further, drop its oldest steps, shorten its newest arguments, then let its newest
+       results share the room.
     4. Drop the summary.
 
     ``note`` as in ``shorten_message``.
     """
-    if (fixed + window.size - window.slack) * window.scale <= budget:
+    fitted = _fit(history, window, fixed, budget, note)
+    return fitted if _fits(fitted, fixed, budget) else None
+
+
+def fit_or_smallest(history: History, window: Window, fixed: float, budget: int, note: CutNote = PLAIN) -> Window:
+    """Return ``fit``'s window if it fits; otherwise one that shows less of the newest results than ``LEAST_RESULT``.
+
+    If that does not fit either, the window is the smallest possible.
+    """
+    fitted = _fit(history, window, fixed, budget, note)
+    if _fits(fitted, fixed, budget):
+        return fitted
+    return _shorten_newest(history, fitted, budget / fitted.scale - fixed, note, least=0)
+
+
+def _fits(window: Window, fixed: float, budget: int) -> bool:
+    return (fixed + window.size - window.slack) * window.scale <= budget
+
+
+def _fit(history: History, window: Window, fixed: float, budget: int, note: CutNote) -> Window:
+    """Return the window of ``fit``, also if it is still too long."""
+    if _fits(window, fixed, budget):
         return window
     if window.slack:
         window = evolve(window, slack=0.0)  # it is not known of which messages it was
     room = budget * TRIM_TO / window.scale - fixed
     window = _drop_turns(history, _shorten_stale(history, window, room, STALE_RESULT, note), room, note)
     window = _shorten_stale(history, window, room, OLD_RESULT, note)
-    if (fixed + window.size) * window.scale > budget:
+    if not _fits(window, fixed, budget):
         window = _drop_steps(history, window, room, note)
-    if (fixed + window.size) * window.scale > budget:
-        window = _shorten_newest(history, window, budget / window.scale - fixed, note)
-    if (fixed + window.size) * window.scale <= budget:
-        return window
-    return fit(history, _without_summary(history, window, note), fixed, budget, note) if window.summary.text else None
+    for most in (STALE_RESULT, OLD_RESULT) if note.arguments else (OLD_RESULT,):
+        if not _fits(window, fixed, budget):
+            window = _shorten_newest(history, window, budget / window.scale - fixed, note, most)
+    if window.summary.text and not _fits(window, fixed, budget):
+        return _fit(history, _without_summary(history, window, note), fixed, budget, note)
+    return window
 
 
 def _without_summary(history: History, window: Window, note: CutNote) -> Window:
@@ -325,12 +398,14 @@ def _newest_step(history: History, first: int) -> int:
 
 
 def _shorten_stale(history: History, window: Window, room: float, most: int, note: CutNote) -> Window:
-    """Shorten answered results to ``most`` characters, as many as necessary."""
+    """Shorten answered results, and arguments of calls before the newest step, to ``most`` characters, as many as
+    necessary.
+    """
     first, size, end = window.first, window.size, 0
     if size <= room:
         return window
     for index, message in enumerate(history[first : _newest_step(history, first)], first):
-        if not isinstance(message, ToolMessage) or len(message.content) <= most:
+        if _longest_part(message, note) <= most:
             continue
         if size <= room:
             break
@@ -390,27 +465,55 @@ def _drop_steps(history: History, window: Window, room: float, note: CutNote) ->
     return evolve(window, first=first, size=size, cuts=cuts, summary=told)
 
 
-def _shorten_newest(history: History, window: Window, room: float, note: CutNote) -> Window:
-    """Shorten all unanswered results to the same length, as far as necessary.
+def _shorten_newest(
+    history: History,
+    window: Window,
+    room: float,
+    note: CutNote,
+    arguments: int = OLD_RESULT,
+    least: int = LEAST_RESULT,
+) -> Window:
+    """Shorten the newest calls' arguments to ``arguments`` characters, if ``note`` lets them be shortened. If that is
+    not enough, shorten all unanswered results to the same length, as far as necessary.
 
     Older results already have at most ``OLD_RESULT`` characters. The length is estimated first; if counts show that
-    these texts have more tokens, it is searched for.
+    these texts have more tokens, it is searched for. If even ``least`` characters are too many, results
+    keep their length; with 0 they have none of their own.
     """
-    begin, end = _newest_step(history, window.first) + 1, len(history)
+    newest, end = _newest_step(history, window.first), len(history)
+    begin = newest + 1
+    if note.arguments:
+        window = _shorten_newest_calls(history, window, newest, note, arguments)
+        if window.size <= room:
+            return window
     results = {i: message for i in range(begin, end) if isinstance(message := history[i], ToolMessage)}
     others = window.size - sum(visible_size(history, window, index, note) for index in results)
+    before = tuple([(until, most) for until, most in window.cuts if until <= begin]) if note.arguments else ()
 
     def cut_to(limit: int) -> Window:
-        cut = evolve(window, cuts=_merge_cuts(((begin, OLD_RESULT), (end, limit))))
+        cut = evolve(window, cuts=_merge_cuts((*(before or ((begin, OLD_RESULT),)), (end, limit))))
         return evolve(cut, size=others + sum(visible_size(history, cut, index, note) for index in results))
 
     lengths = sorted(len(message.content) for message in results.values())
     limit = _share(lengths, (room - others - MESSAGE_TOKENS * len(results)) * CHARS_PER_TOKEN)
     if limit is not None and (cut := cut_to(limit)).size <= room:
         return cut
-    limits = range(LEAST_RESULT, max(lengths, default=0))
+    limits = range(least, max(lengths, default=0))
     fitting = bisect_right(limits, room, key=lambda limit: cut_to(limit).size)
-    return cut_to(limits[fitting - 1]) if fitting else window
+    if fitting:
+        return cut_to(limits[fitting - 1])
+    return window if least or not limits else cut_to(least)
+
+
+def _shorten_newest_calls(history: History, window: Window, newest: int, note: CutNote, most: int) -> Window:
+    """Shorten the arguments of the calls in the reply at ``newest`` to ``most`` characters."""
+    known = limit_at(window.cuts, newest)
+    limit = most if known is None else min(most, known)
+    behind = [row for row in window.cuts if row[0] > newest + 1]
+    rows = [row for row in ((newest, OLD_RESULT), (newest + 1, limit)) if row[0] > window.first]
+    cut = evolve(window, cuts=_merge_cuts((*rows, *behind)))
+    saved = visible_size(history, window, newest, note) - visible_size(history, cut, newest, note)
+    return evolve(cut, size=window.size - saved)
 
 
 def _share(lengths: list[int], characters: float) -> int | None:

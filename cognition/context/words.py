@@ -18,7 +18,10 @@ LONGEST_QUERY = 4_000
 """Characters read of a query: ordering accents takes time quadratic in their number."""
 
 MOST_WORDS = 24
-"""The most different words used of a query, from its beginning."""
+"""The most different words used of a query: from its beginning, or the rarest that occur."""
+
+LONGEST_MESSAGE = 20_000
+"""Characters read at each end of a long query, such as a message with a pasted log: people ask before or behind it."""
 
 UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
@@ -98,6 +101,34 @@ def query_words(text: str) -> list[str]:
         if len(words) >= MOST_WORDS:
             break
     return list(words or stopped)[:MOST_WORDS]
+
+
+def message_words(text: str) -> list[str]:
+    """Return all different words of both ends of a message, in its order; otherwise as ``query_words``.
+
+    A search then uses the ``MOST_WORDS`` rarest of them that occur.
+    """
+    words: dict[str, None] = {}
+    stopped: dict[str, None] = {}
+    ends = [text] if len(text) <= 2 * LONGEST_MESSAGE else [text[:LONGEST_MESSAGE], text[-LONGEST_MESSAGE:]]
+    for part in (part for end in ends for part in _parts(end)):
+        for word in _raw_words(part):
+            if not word.isascii() and RUN.match(word):
+                words.update(dict.fromkeys([word[at : at + 2] for at in range(len(word) - 1)] or [word]))
+            else:
+                (stopped if word in STOP_WORDS else words)[word[:LONGEST_WORD]] = None
+    return list(words or stopped)
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Return a text in parts of at most ``LONGEST_QUERY`` characters, cut between two words if possible."""
+    begin = 0
+    while len(text) - begin > LONGEST_QUERY:
+        until = begin + LONGEST_QUERY
+        cut = max(text.rfind(" ", begin + 1, until), text.rfind("\n", begin + 1, until)) + 1 or until
+        yield text[begin:cut]
+        begin = cut
+    yield text[begin:]
 
 
 def _raw_words(text: str) -> Iterator[str]:

@@ -8,11 +8,11 @@ from typing import Literal, get_args
 
 from attrs import evolve
 
-from cognition.context.cut_note import CutNote
+from cognition.context.cut_note import CutNote, note_for
 from cognition.context.sections import insert_briefing, with_standing
 from cognition.context.summaries import summary_budget, summary_options
 from cognition.context.token_counts import fixed_tokens
-from cognition.context.window import changed_size, fixed_size, prompt_budget, result_limit
+from cognition.context.window import changed_size, fixed_size, longest_prompt, prompt_budget, result_limit
 from cognition.parsing.text_protocol import append_instructions, describe_tools
 from cognition.steps.config import AgentConfig, GenerationOptions
 from cognition.steps.engine_tools import SPAWN_WORKER
@@ -25,7 +25,15 @@ from cognition.values.history import History
 from cognition.values.messages import Message, ToolCall
 from cognition.values.tools import ToolSpec
 
-Budget = Literal["input_tokens", "output_tokens", "cost", "seconds"]
+Budget = Literal[
+    "input_tokens",
+    "output_tokens",
+    "cost",
+    "session_input_tokens",
+    "session_output_tokens",
+    "session_cost",
+    "seconds",
+]
 """The limits on model calls' usage, in the order of checking; most programs set none."""
 BUDGETS: tuple[Budget, ...] = get_args(Budget)
 
@@ -42,8 +50,10 @@ class Setup:
         "engine_tools",
         "fixed",
         "full",
+        "longest",
         "note",
         "offered",
+        "polling",
         "prompt",
         "result_limit",
         "result_limits",
@@ -68,10 +78,13 @@ class Setup:
         """Tools that may run in parallel with their neighbours: they are declared so, or are workers with their own
         state.
         """
+        self.polling: frozenset[str] = frozenset([tool.name for tool in self.offered if tool.polls])
         self.prompt: str = config.prompt
         self.tool_instructions: str = describe_tools(config.protocol, config.offered)
         self.fixed: float = fixed_size(config)
         self.budget: int = prompt_budget(config)
+        self.longest: int = self.budget if config.edition == 1 else longest_prompt(config)
+        """Tokens of a prompt that fits in no other way."""
         self.full: float = self.budget if config.compact_at is None else self.budget * config.compact_at
         """Tokens of a prompt beyond which the engine reduces its size."""
         self.summary_options: GenerationOptions = summary_options(config)
@@ -80,8 +93,7 @@ class Setup:
         self.result_limits: dict[str, int] = {
             tool.name: tool.output_limit for tool in config.tools if tool.output_limit is not None
         }
-        reader = next((tool.name for tool in config.tools if tool.rereads), "")
-        self.note: CutNote = CutNote(reader, frozenset(self.engine_tools) if reader else frozenset())
+        self.note: CutNote = note_for(config)
         self.budgets: tuple[Budget, ...] = tuple([name for name in BUDGETS if getattr(config.limits, name) is not None])
 
     def request(
@@ -93,6 +105,7 @@ class Setup:
         returns: str = "",
         system: str | None = None,
         briefing: Briefing | None = None,
+        most: int | None = None,
     ) -> ModelRequest:
         """Return the request for one model call with these messages; without tools for a final answer.
 
@@ -101,6 +114,7 @@ class Setup:
             returns: the schema of the turn's answer, as in ``AgentState``.
             system: the prompt in place of the configured prompt, as in ``AgentState``.
             briefing: the turn's sections.
+            most: the most tokens of the reply, if the turn leaves fewer than the configuration.
         """
         config = self.config
         options, final = config.options, purpose == "final_answer"
@@ -111,15 +125,18 @@ class Setup:
         own = bool(returns) and returns != options.response_format
         if choice != options.tool_choice or own:
             options = _options(options, choice, returns if own else "")
+        if most is not None:
+            options = evolve(options, max_tokens=most)
         tools = () if final or config.protocol != "native" else self.offered
         prompt = self.prompt if system is None else append_instructions(system, self.tool_instructions)
         if briefing is not None:
             prompt, messages = with_standing(prompt, briefing), insert_briefing(messages, briefing)
         return ModelRequest(prompt, messages, tools, options, config.protocol)
 
-    def summary_request(self, message: Message, prompt: str) -> ModelRequest:
-        """Return the request for a summary: one message, without tools."""
-        return ModelRequest(prompt, History((message,)), (), self.summary_options, self.config.protocol)
+    def summary_request(self, message: Message, prompt: str, most: int | None = None) -> ModelRequest:
+        """Return the request for a summary: one message, without tools. ``most`` as in ``request``."""
+        options = self.summary_options if most is None else evolve(self.summary_options, max_tokens=most)
+        return ModelRequest(prompt, History((message,)), (), options, self.config.protocol)
 
     def system_with(self, system: str | None, briefing: Briefing | None) -> str:
         """Return the system prompt of a request; arguments as in ``request``."""
@@ -136,7 +153,10 @@ class Setup:
 
     def note_with(self, costs: TemplateCosts | None) -> CutNote:
         """Return the note to the model about omitted text of a result."""
-        return self.note if costs is None else evolve(self.note, tokens=costs.cut, user=costs.user)
+        if costs is None:
+            return self.note
+        skipped, reply, call = costs.skipped, costs.reply, costs.call
+        return evolve(self.note, tokens=costs.cut, user=costs.user, skipped=skipped, reply=reply, call=call)
 
 
 @lru_cache(maxsize=64)

@@ -115,7 +115,7 @@ TABLE: Mapping[type[Input], Row] = {
         NO_MODEL_CALL,
         {
             Thinking: Live(on_model_replied, (Idle, Hooked, Thinking, Acting, Compacting)),
-            Compacting: Live(on_summary, (Idle, Thinking)),
+            Compacting: Live(on_summary, (Idle, Thinking, Compacting)),
         },
     ),
     ModelFailed: Row(

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from attrs import evolve
 
 from cognition.base.ids import EffectId, effect_id
 from cognition.context.sections import briefing_size
-from cognition.context.summaries import cutting_point, is_due, summary_request
+from cognition.context.summaries import cutting_point, end_of_piece, is_due, summary_request
 from cognition.context.token_counts import tokens_of
 from cognition.context.tool_results import prepare_result
 from cognition.context.window import (
     before_window,
     fit,
+    fit_or_smallest,
     message_size,
     scale_without_measurement,
     system_size,
     visible_messages,
 )
-from cognition.engine._setup import Setup as Setup
+from cognition.engine._setup import Budget, Setup as Setup
 from cognition.policy.rules import Rule
 from cognition.steps.decisions import CallModel, ContextAssembled, Decision, LimitHit, RunHook, TurnFinished
-from cognition.steps.phases import IDLE, Compacting, Hooked, ModelAttempt, Phase, Thinking
+from cognition.steps.phases import IDLE, Compacting, Hooked, Idle, ModelAttempt, Phase, Thinking
 from cognition.steps.requests import ModelRequest
 from cognition.steps.state import NO_SUMMARY, AgentState, Counters, Spent, Summary, Window
 from cognition.steps.transition import Transition
@@ -44,6 +46,8 @@ from cognition.values.outcomes import Completed, Failed, LimitKind, LimitReached
 from cognition.values.routing import OWN, HealthOf, ModelTask, choose, order_of
 
 UNSPENT = Spent()
+OUTPUT_BUDGETS: tuple[Budget, ...] = ("output_tokens", "session_output_tokens")
+OF_SESSION: tuple[Budget, ...] = ("session_input_tokens", "session_output_tokens", "session_cost")
 FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
 
 IMAGES_NOTE = "The images of the result of {name} ({id}):"
@@ -249,7 +253,13 @@ class Draft:
                 self.append(UserMessage(self.new_message_id(), "", "engine", (told, *result.images)))
 
     def next_model_call(
-        self, now: float, attempt: ModelAttempt, limit: LimitKind | None = None, *, again: bool = False
+        self,
+        now: float,
+        attempt: ModelAttempt,
+        limit: LimitKind | None = None,
+        *,
+        again: bool = False,
+        warning: str = "",
     ) -> None:
         """Make the next model call of this turn, unless a budget ends the turn or the required messages do not fit.
 
@@ -260,6 +270,7 @@ class Draft:
             attempt: the call's purpose and number.
             limit: the soft limit that was reached, if any.
             again: whether this is another attempt of the same call, whose budget is already checked.
+            warning: a note to the model, unless this is the last call.
         """
         setup = self.setup
         if not again:
@@ -274,6 +285,8 @@ class Draft:
                 self.decide(LimitHit(limit, detail))
                 self.note(FINAL_ANSWER_NOTE.format(reason=detail))
                 attempt = ModelAttempt("final_answer", limit=limit)
+            elif warning:
+                self.note(warning)
         tokens = (self.fixed + self.size - self.slack) * self.scale
         if tokens > setup.full:  # otherwise the window stays where it is
             if self._begin_summary(attempt, now) or not self._make_room():
@@ -300,6 +313,7 @@ class Draft:
             returns=self.returns,
             system=self.system,
             briefing=self.briefing,
+            most=self.most_output() if setup.budgets else None,
         )
         counted, model = self.costs is not None, OWN
         if setup.config.models:
@@ -314,15 +328,22 @@ class Draft:
         )
         self.phase = Thinking(effect_id, attempt)
 
-    def has_room(self) -> bool:
-        return self._fitting_window() is not None
+    def fitting_window(self) -> Window | None:
+        """Return the window of the next prompt; None if counts show that it can't fit.
 
-    def _fitting_window(self) -> Window | None:
-        return fit(self.history, self.window(), self.fixed, self.setup.budget, self.setup.note_with(self.costs))
+        If it does not fit the budget, the part set aside for the reply gives way. If it does not fit by an estimate
+        even then, the window is the smallest possible, since the estimate may be too high.
+        """
+        setup, note, now = self.setup, self.setup.note_with(self.costs), self.window()
+        window = fit(self.history, now, self.fixed, setup.budget, note)
+        if window is not None or setup.config.edition == 1:
+            return window
+        window = fit_or_smallest(self.history, now, self.fixed, setup.longest, note)
+        return window if self.costs is None or (self.fixed + window.size) * window.scale <= setup.longest else None
 
     def _make_room(self) -> bool:
-        """Move the window so that the messages fit the budget; if that is impossible, end the turn."""
-        budget, window = self.setup.budget, self._fitting_window()
+        """Move the window so that the messages fit the budget; if counts show that they can't, end the turn."""
+        budget, window = self.setup.longest, self.fitting_window()
         if window is not None:
             self.move(window)
             return True
@@ -353,9 +374,13 @@ class Draft:
     def ask_summary(
         self, attempt: ModelAttempt | None, until: int, seconds: float | None, now: float, number: int = 1
     ) -> bool:
-        """Ask the model for a summary, as described in ``Compacting``. Return False, changing nothing, if the request
-        does not fit.
+        """Ask the model for a summary of the messages before ``until``, or for one of the first piece of them, as
+        described in ``Compacting``. Return False, changing nothing, if the request does not fit.
         """
+        end, target = until, None
+        if self.setup.config.edition > 1:
+            until = end_of_piece(self.history, self.window(), end, self._summary_room(), self.costs)
+            target = end if until < end else None
         asking = self.summary_request(until)
         if asking is None:
             return False
@@ -363,7 +388,7 @@ class Draft:
             self._step, self._index = self._step + 1, 0
         effect_id, model = self.new_effect(), self.model_for("summary", now)
         self.decisions.append(CallModel(effect_id, "summary", asking[0], seconds, model))
-        self.phase = Compacting(effect_id, attempt, until, number, model=model)
+        self.phase = Compacting(effect_id, attempt, until, number, model=model, target=target)
         return True
 
     @property
@@ -383,12 +408,27 @@ class Draft:
         """Return the request for a summary of the messages before ``until``, with its unscaled size; None if it does
         not fit.
         """
-        setup, scale = self.setup, self.scale
-        prompt, costs = setup.system_with(self.system, self.briefing), self.costs
-        fixed = system_size(prompt) if costs is None else self.fixed - costs.fixed + costs.bare
-        room = setup.summary_room / scale - fixed
-        message = summary_request(self.history, self.window(), until, room, setup.budget / scale, costs)
-        return None if message is None else (setup.summary_request(message, prompt), fixed + message_size(message))
+        setup, scale, fixed = self.setup, self.scale, self._bare_size()
+        prompt, room, budget = setup.system_with(self.system, self.briefing), self._summary_room(), setup.budget / scale
+        unsummarised = setup.config.edition > 1
+        message = summary_request(
+            self.history, self.window(), until, room, budget, self.costs, unsummarised=unsummarised
+        )
+        if message is None:
+            return None
+        size, options = fixed + message_size(message), setup.summary_options
+        most = self._fewer_tokens(options.max_tokens, size * scale) if setup.budgets else None
+        return setup.summary_request(message, prompt, most), size
+
+    def _summary_room(self) -> float:
+        return self.setup.summary_room / self.scale - self._bare_size()
+
+    def _bare_size(self) -> float:
+        """Return the unscaled tokens before the message that asks for a summary."""
+        costs = self.costs
+        if costs is None:
+            return system_size(self.setup.system_with(self.system, self.briefing))
+        return self.fixed - costs.fixed + costs.bare
 
     def window(self) -> Window:
         return Window(self.first, self.size, self.scale, self.cuts, self.summary, self.turns, self.slack)
@@ -411,9 +451,59 @@ class Draft:
         if self.refusals >= limits.refusals:
             return "refusals"
         for budget in self.setup.budgets:
-            spent = now - self.started_at if budget == "seconds" else getattr(self.usage, budget)
+            spent = now - self.started_at if budget == "seconds" else self._used(budget)
             if spent >= getattr(limits, budget):
                 return budget
+        return None
+
+    def _used(self, budget: Budget) -> int | float:
+        """Return how much of a budget of tokens or cost is used up. Tokens may be more than a float can be."""
+        name = budget.removeprefix("session_")
+        if name == budget:
+            return cast("int | float", getattr(self.usage, name))
+        between_turns = isinstance(self.phase, Idle) or (isinstance(self.phase, Compacting) and not self.phase.attempt)
+        return cast("int | float", getattr(self.total if between_turns else self.total + self.usage, name))
+
+    def exhausted_session(self) -> LimitKind | None:
+        """Return the session's budget that prevents another model call, or None."""
+        limits = self.setup.config.limits
+        spent = (
+            name for name in self.setup.budgets if name in OF_SESSION and self._used(name) >= getattr(limits, name)
+        )
+        return next(spent, None)
+
+    def most_output(self) -> int | None:
+        """Return the tokens that the budgets leave for a reply, if these are fewer than it could have anyway."""
+        return self._fewer_tokens(self.setup.config.options.max_tokens, self.prompt_tokens())
+
+    def _fewer_tokens(self, most: int | None, prompt: float) -> int | None:
+        setup, limit = self.setup, self.tightest_output()
+        if limit is None or setup.config.edition == 1:
+            return None
+        if most is None:  # a server may refuse what its context has no room for
+            most = max(setup.config.context_tokens - int(prompt), setup.config.context_tokens - setup.budget)
+        left = int(getattr(setup.config.limits, limit) - self._used(limit))
+        return max(left, 1) if left < most else None
+
+    def tightest_output(self) -> Budget | None:
+        """Return the budget that leaves the fewest tokens for a reply, or None."""
+        limits = self.setup.config.limits
+        names = [name for name in OUTPUT_BUDGETS if name in self.setup.budgets]
+        return min(names, key=lambda name: getattr(limits, name) - self._used(name), default=None)
+
+    def overdrawn(self, *, cut: bool) -> LimitKind | None:
+        """Return the budget of tokens or cost that a reply has overdrawn, or that cut it; edition 1 has none.
+
+        Args:
+            cut: whether the reply was cut at its token limit.
+        """
+        limits = self.setup.config.limits
+        if self.setup.config.edition == 1:
+            return None
+        for name in self.setup.budgets:
+            over = 0.0 if name == "seconds" else self._used(name) - getattr(limits, name)
+            if over > 0 or (over == 0 and cut and name in OUTPUT_BUDGETS):
+                return name
         return None
 
     def seconds_left(self, now: float) -> float | None:
@@ -424,7 +514,10 @@ class Draft:
 
     def limit_detail(self, limit: LimitKind) -> str:
         if limit == "loop":
-            return "the same calls were repeated"
+            config = self.setup.config
+            if config.edition == 1:
+                return "the same calls were repeated"
+            return f"the same calls gave the same results {config.limits.repeats} times in a row"
         value = getattr(self.setup.config.limits, limit)
         return f"the limit of {value:g} {limit.replace('_', ' ')} is reached"
 

@@ -10,8 +10,7 @@ from typing import Protocol, runtime_checkable
 
 from cognition.base.errors import CogstepError
 from cognition.base.protocols import AttributeProtocolMeta
-from cognition.context.sections import briefing_size
-from cognition.context.window import fit, visible_messages
+from cognition.context.window import visible_messages
 from cognition.engine._table import CLOSED, HANDLERS, TABLE
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers.rejection import reject
@@ -108,9 +107,8 @@ class LLMEngine:
         if isinstance(phase, Compacting) and (asking := Draft(setup, state).summary_request(phase.until)):
             return asking[0]
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
-        fixed = setup.fixed_size_with(state.system, state.costs) + briefing_size(state.briefing)
         note = setup.note_with(state.costs)
-        window = fit(state.history, state.window, fixed, setup.budget, note) or state.window
+        window = Draft(setup, state).fitting_window() or state.window
         return setup.request(
             visible_messages(state.history, window, note),
             purpose,
@@ -118,6 +116,7 @@ class LLMEngine:
             returns=state.returns,
             system=state.system,
             briefing=state.briefing,
+            most=Draft(setup, state).most_output(),
         )
 
     def requires_approval(self, call: ToolCall, state: AgentState | None = None) -> bool:

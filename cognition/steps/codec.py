@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 PROTOCOL_VERSION = 1
 """Version of everything this module writes. Raised when old data can no longer be read unchanged."""
 
+ABSENT = "cogstep: absent"
+"""The key in a field's metadata for its value in data that lacks it, if that is not the default. Such a field is always
+written.
+"""
+
 
 def tags_of(kind: Any) -> dict[type, str]:
     """Return the tags of a union's members; empty for any other type, and for a union with an untagged member.
@@ -257,15 +262,36 @@ def _row_writer(converter: Converter, kind: Any) -> Callable[[Any], list[Any]]:
     return lambda value: [write(item) for write, item in zip(writers, value, strict=True)]
 
 
+def _absent_fields(kind: Any) -> dict[str, Any]:
+    """Return the fields that are always written, with their values in data from before there was such a field."""
+    found = getattr(kind, "__attrs_attrs__", ())
+    return {one.name: one.metadata[ABSENT] for one in found if ABSENT in one.metadata}
+
+
+def _with_absent_fields(kind: Any, read: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    absent = _absent_fields(kind)
+    return (lambda value, expected: read({**absent, **value}, expected)) if absent else read
+
+
+def _absent_writer(converter: Converter, kind: Any) -> Callable[[Any], dict[str, Any]]:
+    from cattrs.gen import make_dict_unstructure_fn, override
+
+    always: dict[str, Any] = {name: override(omit_if_default=False) for name in _absent_fields(kind)}
+    return make_dict_unstructure_fn(kind, converter, _cattrs_omit_if_default=True, **always)
+
+
 def _strict_class(converter: Converter, kind: Any) -> Callable[[Any, Any], Any]:
     """Return a reader of objects; cattrs alone fails on anything else with an AttributeError."""
     from cattrs.gen import make_dict_structure_fn
 
-    fields = make_dict_structure_fn(
+    fields = _with_absent_fields(
         kind,
-        converter,
-        _cattrs_forbid_extra_keys=True,
-        _cattrs_detailed_validation=converter.detailed_validation,
+        make_dict_structure_fn(
+            kind,
+            converter,
+            _cattrs_forbid_extra_keys=True,
+            _cattrs_detailed_validation=converter.detailed_validation,
+        ),
     )
     tag = _tag_of(kind)
     if not tag:
@@ -323,6 +349,9 @@ def _converter(detailed: bool = True) -> Converter:
     converter.register_structure_hook_factory(has, lambda kind: _strict_class(converter, kind))
     converter.register_structure_hook_factory(_is_list, lambda kind: _strict_list(converter, kind))
     converter.register_structure_hook_factory(_is_tuple, lambda kind: _strict_tuple(converter, kind))
+    converter.register_unstructure_hook_factory(
+        lambda kind: bool(_absent_fields(kind)), lambda kind: _absent_writer(converter, kind)
+    )
     converter.register_unstructure_hook_factory(_is_row, lambda kind: _row_writer(converter, kind))
     converter.register_structure_hook_factory(_is_literal, _strict_literal)
     for kind in (str, int, bool):

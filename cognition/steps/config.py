@@ -11,6 +11,7 @@ from cognition.base.checking import checked
 from cognition.base.errors import ConfigError
 from cognition.parsing.text_protocol import TextProtocol, instructions
 from cognition.policy import Policy
+from cognition.steps.codec import ABSENT
 from cognition.steps.vocabulary import engine_tools
 from cognition.values.candidates import DEFAULT_SECTIONS, Section, check_sections
 from cognition.values.features import Feature, HookPoint, Vocabulary
@@ -126,7 +127,9 @@ class GenerationOptions:
 @checked
 @frozen
 class Limits:
-    """Budgets of one turn. None means no limit. Each limit has its own outcome (``LimitReached``)."""
+    """Budgets of one turn; with ``session_`` in front, of all turns. None means no limit. Each limit has its own
+    outcome (``LimitReached``).
+    """
 
     steps: int = field(default=12, validator=_positive)
     """Model replies. At the limit one last call, without tools, asks for an answer."""
@@ -137,7 +140,10 @@ class Limits:
     input_tokens: int | None = field(default=None, validator=_positive)
     """Tokens of prompts, over all model calls of the turn."""
     output_tokens: int | None = field(default=None, validator=_positive)
-    """Tokens of replies, over all model calls of the turn."""
+    """Tokens of replies, over all model calls of the turn. A reply may have the rest of them at most
+    (``GenerationOptions.max_tokens``). A reply that uses more tokens or money than is left ends the turn: its text is
+    kept, and its calls do not run.
+    """
     cost: float | None = field(default=None, validator=_positive)
     """Total cost of the model calls, in the unit of ``Usage.cost``."""
     seconds: float | None = field(default=None, validator=_positive)
@@ -151,6 +157,19 @@ class Limits:
     """How often a hook may make a turn continue that would otherwise complete."""
     corrections: int = field(default=2, validator=_between(0, 1000))
     """How often an answer of the wrong type (``returns=``) goes back to the model; 0 means never."""
+    repeats: int | None = field(default=3, validator=_between(2, 10_000))
+    """How often in a row the same call, or the same cycle of two or three calls, may give the same results. The model
+    is warned one round earlier. Then one last model call, without tools, asks for an answer. Calls of a tool that
+    polls (``ToolSpec.polls``) don't count. None: any number of times.
+    """
+    session_input_tokens: int | None = field(default=None, validator=_positive)
+    """Tokens of prompts, over all turns of the session, workers and summaries. What is used stays used after a resume
+    and a reset.
+    """
+    session_output_tokens: int | None = field(default=None, validator=_positive)
+    """The same for tokens of replies."""
+    session_cost: float | None = field(default=None, validator=_positive)
+    """The same for the cost."""
 
 
 @checked
@@ -164,6 +183,26 @@ class RetryPolicy:
     """Seconds before the second attempt; doubled for each further attempt, and doubled again for rate limits."""
     longest_delay: float = field(default=30.0, validator=_positive)
     """The longest wait in seconds, also for Retry-After."""
+
+
+EDITION = 2
+"""The newest edition of the decisions of ``LLMEngine``. Edition 1 is that of recordings that name none. In it:
+
+- any three equal calls in a row, or equal cycles of two or three, are a loop, whatever their results are: the third one
+  does not run, and the model is not warned (``Limits.repeats`` has no effect);
+- requests ask for as many tokens as if there were no ``Limits.output_tokens``, and an answer that uses more than a
+  budget of tokens or cost completes its turn;
+- an estimate of a prompt's size ends a turn, the part set aside for the reply never gives way, and a refused prompt is
+  trimmed once;
+- arguments of calls are not shortened;
+- a summary covers only the messages that the window shows, in one request.
+"""
+
+
+def _known_edition(_instance: object, _attribute: Attribute[Any], value: int) -> None:
+    if not 1 <= value <= EDITION:
+        newer = "; a newer version of cogstep wrote it, so read it with that version" if value > EDITION else ""
+        raise ConfigError(f"edition must be between 1 and {EDITION}, not {value!r}{newer}")
 
 
 @checked
@@ -212,6 +251,10 @@ class AgentConfig:
     """
     breaker: Breaker = field(factory=Breaker)
     """When calls to a failing model pause, if there is another model."""
+    edition: int = field(default=EDITION, validator=_known_edition, metadata={ABSENT: 1})
+    """The edition of the engine's decisions, from 1 to ``EDITION``. Recorded, so that each recording replays with the
+    decisions of its time; leave it alone otherwise.
+    """
 
     @property
     def offered(self) -> tuple[ToolSpec, ...]:

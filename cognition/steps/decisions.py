@@ -147,9 +147,9 @@ class ContextAssembled:
     tokens: int
     """The size of the prompt in tokens: an upper bound if ``counted``, else an estimate."""
     budget: int
-    """The most tokens allowed for the prompt."""
+    """The tokens meant for the prompt. A prompt that fits in no other way takes more."""
     shortened: int = 0
-    """How many of its tool results are shortened to save room."""
+    """How many of its tool results, and of its replies with long arguments, are shortened to save room."""
     turns: int = 0
     """How many whole turns are in ``dropped``."""
     counted: bool = False
@@ -157,7 +157,7 @@ class ContextAssembled:
 
     @property
     def remaining(self) -> int:
-        """Tokens of the budget that are left."""
+        """Tokens of the budget that are left; negative if the prompt takes more."""
         return self.budget - self.tokens
 
 
@@ -178,9 +178,9 @@ class Compacted:
 
     tag: ClassVar[str] = "compacted"
     messages: int
-    """How many messages shown so far the summary replaces."""
+    """How many messages the summary replaces, with those that had been left out since the summary before."""
     before: int
-    """Estimated size of a prompt in tokens before."""
+    """Estimated size in tokens of a prompt with all of these messages."""
     after: int
     """The same with the summary; always smaller."""
 

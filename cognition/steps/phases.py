@@ -22,9 +22,11 @@ class ModelAttempt:
     limit: LimitKind | None = None
     """With the purpose ``final_answer``: the limit that ends this turn."""
     trimmed: bool = False
-    """Whether history was trimmed after a context overflow; this happens at most once."""
+    """In edition 1: whether history was trimmed after a context overflow; this happens at most once."""
     model: str = ""
     """The called model, named as in ``CallModel``."""
+    rebuilt: int = 0
+    """How often the request was built smaller because this model's runtime refused it as too long."""
 
 
 FIRST_ATTEMPT = ModelAttempt()
@@ -200,6 +202,15 @@ class Compacting:
     """Whether the effect is the timer before the attempt."""
     model: str = ""
     """The called model, named as in ``CallModel``."""
+    target: int | None = None
+    """If the messages do not fit into one request: the index before which the last of several summaries replaces all
+    messages.
+    """
+
+    @property
+    def end(self) -> int:
+        """The index before which all messages are to be summarised."""
+        return self.until if self.target is None else self.target
 
 
 @frozen

@@ -5,9 +5,15 @@
 """
 
 from cognition.testing._breadth import Exploration as Exploration
-from cognition.testing._law import InconclusiveError as InconclusiveError, Law as Law, LawViolation as LawViolation
+from cognition.testing._law import (
+    InconclusiveError as InconclusiveError,
+    Law as Law,
+    LawReport as LawReport,
+    LawViolation as LawViolation,
+)
 from cognition.testing._laws import explore as explore, laws as laws
 from cognition.testing._moves import moves as moves
+from cognition.testing._premises import Premise as Premise
 from cognition.testing._sample_inputs import ANY as ANY
 from cognition.testing._situations import default_alphabet as default_alphabet
 from cognition.testing._trace import Trace as Trace, trace as trace

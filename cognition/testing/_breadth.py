@@ -11,8 +11,9 @@ from cognition.steps.inputs import Input, UserSpoke
 from cognition.steps.transition import Transition
 from cognition.testing._edge_laws import check_decisions_encoding
 from cognition.testing._engine_under_test import EngineUnderTest, Problem
-from cognition.testing._law import Law, LawViolation, violation_of
+from cognition.testing._law import Law, LawReport, LawViolation, violation_of
 from cognition.testing._moves import Move, Moves, copy_of
+from cognition.testing._premises import Coverage
 from cognition.testing._purity import PurityProbe
 from cognition.testing._situations import situation
 from cognition.testing._state_laws import check_continuation
@@ -43,6 +44,8 @@ class Exploration:
     """The number of those steps that made the engine raise."""
     spoken: bool = False
     """Whether the engine accepted a user message without raising."""
+    reports: tuple[LawReport, ...] = ()
+    """For each law whether it held, and how often the search reached its premises; only at the end of the search."""
 
     @property
     def inconclusive(self) -> bool:
@@ -63,6 +66,8 @@ class Chunk:
     """Each step to a new situation: the world's index in its level, the move, the situation."""
     raised: int = 0
     spoken: bool = False
+    reached: Sequence[int] = ()
+    """How often the steps reached each premise of each law."""
     broken: tuple[int, int, str] | None = None
     """A broken law: the world's index, the move or ``THE_WORLD_ITSELF``, and the law's name."""
 
@@ -87,20 +92,24 @@ def explore_breadth(
     search.seen.add(situation(level[0].world))
     states = transitions = depth = raised = 0
     spoken = False
+    coverage = search.coverage()
     while level:
         following: list[_ReachedWorld] = []
         parts = [range(start, min(start + CHUNK, len(level))) for start in range(0, len(level), CHUNK)]
         for chunk in spread(lambda part, level=level: search.expand(level, part), parts):  # type: ignore[misc]  # bound
             states, transitions = states + chunk.worlds, transitions + chunk.transitions
             raised, spoken = raised + chunk.raised, spoken or chunk.spoken
+            coverage.add(chunk.reached)
             if chunk.broken is not None:
                 violation = search.violation(level, *chunk.broken)
-                return Exploration(states, transitions, depth, False, violation, raised, spoken)
+                reports = search.reports(coverage, violation)
+                return Exploration(states, transitions, depth, False, violation, raised, spoken, reports)
             following += search.take_up(level, chunk)
             if on_progress is not None:
                 on_progress(Exploration(states, transitions, depth, False, None, raised, spoken))
         level, depth = following, depth + bool(following)
-    return Exploration(states, transitions, depth, not search.full, None, raised, spoken)
+    reports = search.reports(coverage, None)
+    return Exploration(states, transitions, depth, not search.full, None, raised, spoken, reports)
 
 
 @frozen
@@ -136,6 +145,23 @@ class _Search:
         self.taken: list[int] = [THE_WORLD_ITSELF]
         self.full = False
 
+    def coverage(self) -> Coverage:
+        """Return counts of the premises of all laws, in order, which begin at 0."""
+        laws = list(self.laws.values())
+        without = laws[0].without if laws else frozenset[str]()
+        return Coverage([premise for law in laws for premise in law.premises], without)
+
+    def reports(self, coverage: Coverage, violation: LawViolation | None) -> tuple[LawReport, ...]:
+        counts = iter(coverage.counts)
+        return tuple(
+            LawReport(
+                law,
+                tuple(next(counts) for _ in law.premises),
+                violation if violation is not None and violation.law is law else None,
+            )
+            for law in self.laws.values()
+        )
+
     def take_up(self, level: Sequence[_ReachedWorld], chunk: Chunk) -> Iterator[_ReachedWorld]:
         """Return the new situations of a chunk, with their worlds. Repeating the steps is cheaper than sending the
         worlds.
@@ -156,10 +182,11 @@ class _Search:
 
     def expand(self, level: Sequence[_ReachedWorld], part: range) -> Chunk:
         """Check the worlds of a part of a level, and every step from them, against all laws."""
-        chunk = Chunk()
+        chunk, coverage = Chunk(), self.coverage()
+        chunk.reached = coverage.counts
         for place in part:
             chunk.worlds += 1
-            if broken := self._expand_world(chunk, level[place], place):
+            if broken := self._expand_world(chunk, level[place], place, coverage):
                 chunk.broken = (place, *broken)
                 return chunk
         for place in part if "L1" in self.laws and self.tried.has_changed() else ():
@@ -168,7 +195,9 @@ class _Search:
                 return chunk
         return chunk
 
-    def _expand_world(self, chunk: Chunk, found: _ReachedWorld, place: int) -> tuple[int, str] | None:
+    def _expand_world(
+        self, chunk: Chunk, found: _ReachedWorld, place: int, coverage: Coverage
+    ) -> tuple[int, str] | None:
         """Add the steps from a world to the chunk, and return the move and the name of a law that is broken."""
         world = found.world
         twin = copy_of(world.state, type(world.state))
@@ -178,6 +207,7 @@ class _Search:
             chunk.transitions += 1
             edge = take(self.engine, world, tried.input)
             chunk.raised += edge.error is not None
+            coverage.see(edge)
             spoke = type(edge.input) is UserSpoke and edge.error is None and not is_rejected(edge.transition)
             chunk.spoken = chunk.spoken or spoke
             if name := self._find_broken_step(edge):

@@ -30,6 +30,7 @@ from cognition.steps.inputs import (
     ShutdownAsked,
     TimerFired,
 )
+from cognition.steps.phases import Compacting
 from cognition.steps.retry import classify
 from cognition.steps.state import AgentState
 from cognition.testing._engine_under_test import EngineUnderTest, Found, Problem
@@ -57,7 +58,7 @@ def check_bounded(subject: EngineUnderTest, edge: Edge) -> Found:
     if not ends:
         if turn is not None and resting:
             return Problem("the turn is over and no TurnFinished was decided")
-        return _check_budgets(subject, turn, edge.input, decisions) if turn is not None else None
+        return _check_budgets(subject, turn, edge, decisions) if turn is not None else None
     if len(ends) > 1:
         return Problem(f"the turn was finished {len(ends)} times")
     if turn is None:
@@ -73,14 +74,14 @@ def check_bounded(subject: EngineUnderTest, edge: Edge) -> Found:
     assert isinstance(finished, TurnFinished)
     if finished.usage != turn.usage:
         return Problem(f"the turn's usage is {turn.usage}, and {finished.usage} was reported")
-    problem = _check_budgets(subject, turn, edge.input, decisions)
-    return problem or _check_claimed_limit(subject, turn, edge.input, finished)
+    problem = _check_budgets(subject, turn, edge, decisions)
+    return problem or _check_claimed_limit(subject, turn, edge, finished)
 
 
-def _check_budgets(subject: EngineUnderTest, turn: Turn, event: Input, decisions: tuple[Decision, ...]) -> Found:
+def _check_budgets(subject: EngineUnderTest, turn: Turn, edge: Edge, decisions: tuple[Decision, ...]) -> Found:
     if subject.config is None or not decisions:
         return None
-    limits = subject.config.limits
+    limits, event = subject.config.limits, edge.input
     calls, workers, refusals = turn.calls, turn.workers, turn.refusals
     for decision in decisions:
         if isinstance(decision, CallTool):
@@ -92,7 +93,7 @@ def _check_budgets(subject: EngineUnderTest, turn: Turn, event: Input, decisions
                 return Problem(f"the model is called after {turn.replies} replies; the limit is {limits.steps} and one")
             if turn.replies == limits.steps and decision.request.tools:
                 return Problem(f"after {turn.replies} replies, the limit, the model is called with tools")
-            problem = _check_summary(turn, limits, event, decision)
+            problem = _check_summary(turn, limits, edge, decision)
             if problem := problem or _check_other_call(subject.config, turn, event, decision):
                 return problem
             if turn.continued > limits.hook_continuations and isinstance(event, HookReturned):
@@ -113,7 +114,7 @@ def _check_budgets(subject: EngineUnderTest, turn: Turn, event: Input, decisions
     return None
 
 
-def _check_summary(turn: Turn, limits: Limits, event: Input, call: CallModel) -> Found:
+def _check_summary(turn: Turn, limits: Limits, edge: Edge, call: CallModel) -> Found:
     """Return a problem if a summary is requested too often, with tools, or as the turn's last reply."""
     if call.purpose != "summary":
         return None
@@ -122,7 +123,10 @@ def _check_summary(turn: Turn, limits: Limits, event: Input, call: CallModel) ->
     if turn.replies + 1 >= limits.steps:
         return Problem(f"a summary is asked for after {turn.replies} replies of {limits.steps}: it takes the last step")
     replies = COMPACT_EVERY if turn.summarised is None else turn.replies - turn.summarised
-    if replies < COMPACT_EVERY and not isinstance(event, TimerFired | ModelFailed):  # those ask for the same once more
+    again = isinstance(edge.input, TimerFired | ModelFailed)  # those ask for the same once more
+    phase = getattr(edge.before.state, "phase", None)
+    again = again or (isinstance(phase, Compacting) and phase.target is not None)  # of several pieces
+    if replies < COMPACT_EVERY and not again:
         return Problem(f"a summary is asked for {replies} replies after the one before")
     return None
 
@@ -149,20 +153,49 @@ def spent_budgets(limits: Limits, turn: Turn, now: float) -> list[str]:
     return [name for name, used, limit in budgets if limit is not None and used >= limit]
 
 
-def _check_claimed_limit(subject: EngineUnderTest, turn: Turn, event: Input, finished: TurnFinished) -> Found:
-    """Return a problem if the turn ends with a limit that was not reached, or completes with a truncated reply.
+def exceeded_budgets(limits: Limits, turn: Turn) -> list[str]:
+    """Return the budgets of tokens and cost of which more was used than there is."""
+    names = ("input_tokens", "output_tokens", "cost")
+    return [
+        name for name in names if (limit := getattr(limits, name)) is not None and getattr(turn.usage, name) > limit
+    ]
+
+
+def _reached_by_session(limits: Limits, turn: Turn, state: object) -> dict[str, bool]:
+    """Return whether each budget of the session is used up, or has cut a reply; empty for a state without usage."""
+    if not isinstance(state, AgentState):
+        return {}
+    found = {}
+    for name in ("session_input_tokens", "session_output_tokens", "session_cost"):
+        limit, used = getattr(limits, name), getattr(state.total, name.removeprefix("session_"))
+        found[name] = limit is not None and (used >= limit or (turn.cut and name == "session_output_tokens"))
+    return found
+
+
+def _check_claimed_limit(subject: EngineUnderTest, turn: Turn, edge: Edge, finished: TurnFinished) -> Found:
+    """Return a problem if the turn ends with a limit that was not reached, or completes with a reply that was cut or
+    exceeds a budget.
 
     Refusals and loops are not visible from outside, so they are not checked.
     """
-    if subject.config is None or not isinstance(finished.outcome, LimitReached):
-        cut = turn.cut and subject.config is not None and isinstance(finished.outcome, Completed)
-        return Problem("a reply that was cut at its token limit is taken for an answer") if cut else None
-    limits, limit = subject.config.limits, finished.outcome.limit
-    features = subject.config.features  # what the engine does itself counts as a call, and is not seen from outside
+    event, config = edge.input, subject.config
+    if config is None:
+        return None
+    if isinstance(finished.outcome, Completed):
+        if turn.cut:
+            return Problem("a reply that was cut at its token limit is taken for an answer")
+        over = config.edition > 1 and isinstance(event, ModelReplied) and exceeded_budgets(config.limits, turn)
+        return Problem(f"a reply that exceeds {over[0]} is taken for an answer") if over else None
+    if not isinstance(finished.outcome, LimitReached):
+        return None
+    limits, limit = config.limits, finished.outcome.limit
+    features = config.features  # what the engine does itself counts as a call, and is not seen from outside
     spent = spent_budgets(limits, turn, event.at)
     late = isinstance(event, ModelInterrupted) and event.late and limits.seconds is not None
     reached = {
-        **{name: name in spent for name in ("input_tokens", "output_tokens", "cost")},
+        **{name: name in spent for name in ("input_tokens", "cost")},
+        "output_tokens": "output_tokens" in spent or (turn.cut and limits.output_tokens is not None),
+        **_reached_by_session(limits, turn, edge.transition.next_state),
         "seconds": late or "seconds" in spent,
         "max_tokens": turn.cut,
         "steps": turn.replies >= limits.steps,

@@ -11,17 +11,21 @@ from typing import Any
 
 from attrs import evolve
 
+from cognition.context.cut_note import note_for
 from cognition.context.sections import briefing_size, insert_briefing, with_standing
 from cognition.context.token_counts import bare_tokens, fixed_tokens
 from cognition.context.window import (
     changed_size,
     end_of_asking,
+    fit_or_smallest,
+    longest_prompt,
     message_size,
     skipped_message,
     summary_message,
     system_size,
 )
 from cognition.steps.codec import from_data, to_data
+from cognition.steps.config import AgentConfig
 from cognition.steps.decisions import (
     EFFECT_TYPES,
     CallModel,
@@ -291,9 +295,14 @@ def _is_users(message: Message) -> bool:
 
 
 def _is_shown(message: Message, whole: Message) -> bool:
-    """Return whether ``message`` equals ``whole``, or is a tool result shortened to its two ends."""
+    """Return whether ``message`` equals ``whole``, or is a tool result shortened to its two ends, or a reply with
+    shorter arguments.
+    """
     if message == whole:
         return True
+    if isinstance(message, AssistantMessage) and isinstance(whole, AssistantMessage):
+        same = evolve(message, calls=whole.calls, tokens=whole.tokens) == whole
+        return same and len(message.calls) == len(whole.calls) and all(map(_is_cut, message.calls, whole.calls))
     if not isinstance(message, ToolMessage) or not isinstance(whole, ToolMessage):
         return False
     short, long, omitted = message.content, whole.content, message.left_out - whole.left_out
@@ -301,6 +310,12 @@ def _is_shown(message: Message, whole: Message) -> bool:
     both_ends = head + _alike(short[head:][::-1], long[head:][::-1]) >= len(long) - omitted
     same = evolve(message, content=long, tokens=whole.tokens, left_out=whole.left_out) == whole
     return both_ends and len(short) < len(long) and same
+
+
+def _is_cut(call: ToolCall, whole: ToolCall) -> bool:
+    """Return whether a call has the arguments of ``whole``, or shorter ones."""
+    short = len(call.arguments_json) < len(whole.arguments_json)
+    return call == whole or (short and evolve(call, arguments_json=whole.arguments_json) == whole)
 
 
 def _alike(one: str, other: str) -> int:
@@ -313,7 +328,8 @@ def check_request_size(subject: EngineUnderTest, edge: Edge) -> Found:
     """L9: each request fits the context, begins at a turn, and contains the system prompt and the newest user message
     whole.
 
-    A request for a summary only has to fit and to contain the system prompt.
+    A request fits by its counts. By an estimate it fits, or is as small as possible. A request for a summary only has
+    to fit and to contain the system prompt.
     """
     state = edge.transition.next_state
     for decision in edge.transition.decisions:
@@ -383,6 +399,15 @@ def _too_large(subject: EngineUnderTest, request: ModelRequest, state: AgentStat
     elif briefing is not None:  # what stands in front of the newest message counts with it
         fixed += briefing_size(evolve(briefing, passing=""))
     size = (fixed + sum(map(message_size, request.messages)) - slack) * state.window.scale
-    if int(size) > subject.budget:
-        return f"has about {int(size)} tokens, and {subject.budget} fit"
-    return None
+    most = subject.budget if bare or subject.config.edition == 1 else longest_prompt(subject.config)
+    if int(size) <= most or (costs is None and not bare and _is_smallest(subject.config, state)):
+        return None
+    return f"has about {int(size)} tokens, and {most} fit"
+
+
+def _is_smallest(config: AgentConfig, state: AgentState) -> bool:
+    """Return whether a request may exceed its budget by an estimate, and nothing more can be left out of it."""
+    if config.edition == 1:
+        return False
+    window = fit_or_smallest(state.history, state.window, 0.0, 0, note_for(config))
+    return window.size >= state.window.size - 1e-6  # sums of floats, added in another order

@@ -66,7 +66,17 @@ class EngineUnderTest:
         if self.config is None:
             return None
         policy = evolve(self.config.policy, rules=(*self.config.policy.rules, rule))
-        config = evolve(self.config, policy=policy)
+        return self.configured(evolve(self.config, policy=policy))
+
+    def limited(self, **limits: int | None) -> EngineUnderTest | None:
+        """Return the same engine with other limits; None as for ``stricter``."""
+        if self.config is None:
+            return None
+        changed = evolve(self.config.limits, **limits)  # type: ignore[arg-type]  # names of limits
+        return self.configured(evolve(self.config, limits=changed))
+
+    def configured(self, config: AgentConfig) -> EngineUnderTest | None:
+        """Return an engine of the same class; None if it can't be built from a configuration alone."""
         try:
             engine = type(self.engine)(config)  # type: ignore[call-arg]  # tried, and its result is looked at
         except Exception:  # a constructor of the user's, which may want anything

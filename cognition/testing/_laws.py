@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from cognition.steps.inputs import Input
@@ -18,11 +18,13 @@ from cognition.testing import (
     _budget_laws as budget_laws,
     _edge_laws as edge_laws,
     _permission_laws as permission_laws,
+    _repetition_laws as repetition_laws,
     _state_laws as state_laws,
 )
 from cognition.testing._breadth import Exploration, Spread, explore_breadth
 from cognition.testing._engine_under_test import EngineUnderTest
-from cognition.testing._law import EdgeCheck, Law, LawViolation, Probe, StateCheck
+from cognition.testing._law import EdgeCheck, Law, LawReport, Probe, StateCheck
+from cognition.testing._premises import PREMISES, checked_without
 from cognition.testing._situations import default_alphabet
 from cognition.testing._world import AnyEngine
 
@@ -63,10 +65,10 @@ STATEMENTS: tuple[tuple[str, str, str], ...] = (
         "L6",
         "bounded",
         "Every turn ends with exactly one TurnFinished, its last decision, with nothing left in flight. Steps, tool "
-        "calls, refusals, tokens, cost and wall time are budgets that nothing overdraws. A summary is asked for once "
-        "in some replies at most, never in place of the last one, and is taken only if it makes prompts smaller. A "
-        "call goes to the first model of its order that works, as far as its breaker and the turn know, and no turn "
-        "fails while one of them was not asked.",
+        "calls, refusals, tokens, cost and wall time are budgets that nothing overdraws. Calls that repeat end a turn "
+        "if their results repeat too, and only then. A summary is asked for once in some replies at most, never in "
+        "place of the last one, and is taken only if it makes prompts smaller. A call goes to the first model of its "
+        "order that works, as far as its breaker and the turn know, and no turn fails while one of them was not asked.",
     ),
     (
         "L7",
@@ -82,8 +84,9 @@ STATEMENTS: tuple[tuple[str, str, str], ...] = (
     (
         "L9",
         "fits",
-        "A request never exceeds the context's budget, begins at a turn, leaves nothing out after that, and has the "
-        "system prompt and the newest user message whole. Where a summary stands for what came before, it stands in "
+        "A counted request never exceeds the context, and an estimate only chooses: beyond its budget, a request is as "
+        "small as it can be. A request begins at a turn, leaves nothing out after that, and has the system prompt and "
+        "the newest user message whole. Where a summary stands for what came before, it stands in "
         "front, and within a turn the user's message right behind it; what follows begins with a reply.",
     ),
     (
@@ -100,7 +103,7 @@ CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateChe
     "L3": ((), (edge_laws.check_results,), (state_laws.check_arrival_order,)),
     "L4": ((), (edge_laws.check_order,), ()),
     "L5": ((), (permission_laws.check_permitted, permission_laws.check_judgements), ()),
-    "L6": ((), (budget_laws.check_bounded, budget_laws.check_routing), ()),
+    "L6": ((), (budget_laws.check_bounded, repetition_laws.check_repetitions, budget_laws.check_routing), ()),
     "L7": ((), (edge_laws.check_cancelled_effects,), (state_laws.check_cancellable,)),
     "L8": (
         (),
@@ -113,30 +116,49 @@ CHECKS: dict[str, tuple[tuple[Probe, ...], tuple[EdgeCheck, ...], tuple[StateChe
 """The checks of each law: before a step, of a step, of a situation."""
 
 
-def laws(engine: AnyEngine, *, alphabet: Sequence[Input] | None = None, start: Any = None) -> list[Law]:
+def laws(
+    engine: AnyEngine,
+    *,
+    alphabet: Sequence[Input] | None = None,
+    start: Any = None,
+    without: str | Iterable[str] = (),
+) -> list[Law]:
     """Return the ten laws for this engine, in order.
 
     Laws about tools, policy, limits or the context (L4, L5, L6, L9) use the engine's attribute ``config`` if it is an
     ``AgentConfig``. Otherwise they check only facts that need no configuration.
 
-    ``alphabet``: the inputs to search with, as in ``explore``; default: all that the strategies generate. ``start``:
-    the initial state of a session; ``AgentState()`` unless the engine has its own state class. The laws don't read a
-    state that is not an ``AgentState``; they then use only inputs and decisions. L4 and L5 then check nothing, and L3,
-    L7 and L9 only requests.
+    Args:
+        engine: Any engine.
+        alphabet: The inputs to search with, as in ``explore``; default: all that the strategies generate. Pass one if
+            only certain messages make your engine run its tools.
+        start: The initial state of a session; ``AgentState()`` unless the engine has its own state class. The laws
+            don't read a state that is not an ``AgentState``; they then use only inputs and decisions. L4 and L5 then
+            check nothing, and L3, L7 and L9 only requests.
+        without: Parts that the engine lacks, so that no premise about them is required: ``"model"``, ``"tools"``,
+            ``"policy"``, ``"limits"``, ``"context"``; also names of laws that don't apply to it, such as ``"L4"``. The
+            laws are checked as ever.
+
+    Raises:
+        ConfigError: ``without`` has another word.
     """
     subject, letters = EngineUnderTest.of(engine, start), None if alphabet is None else tuple(alphabet)
-    return [Law(name, title, text, subject, search, *CHECKS[name], letters) for name, title, text in STATEMENTS]
+    lacking = checked_without(without)
+    return [
+        Law(name, title, text, subject, search, *CHECKS[name], letters, PREMISES[name], lacking)
+        for name, title, text in STATEMENTS
+    ]
 
 
-def search(law: Law, max_examples: int, max_inputs: int, derandomize: bool) -> LawViolation | None:
+def search(law: Law, max_examples: int, max_inputs: int, derandomize: bool) -> LawReport:
     """Search with Hypothesis, which the laws themselves do not depend on.
 
     Raises:
         ConfigError: Hypothesis is not installed; names the extra.
     """
-    from cognition.testing._search import find_violation
+    from cognition.testing._search import report_on
 
-    return find_violation(law, max_examples, max_inputs, derandomize)
+    return report_on(law, max_examples, max_inputs, derandomize)
 
 
 def explore(
@@ -148,6 +170,7 @@ def explore(
     on_progress: Callable[[Exploration], None] | None = None,
     spread: Spread = map,
     start: Any = None,
+    without: str | Iterable[str] = (),
 ) -> Exploration:
     """Visit every situation that the alphabet leads to, nearest first, and check all laws on every situation and step.
 
@@ -163,10 +186,12 @@ def explore(
         spread: Applies a function to parts of the work. A ``map`` over forked processes uses several cores; the
             function reads the search's state at the time of the call.
         start: The state at the start of the search; ``AgentState()`` unless an engine has its own state class.
+        without: As in ``laws``.
 
     Returns:
-        The extent of the search, and the first violation with a shortest way to it.
+        The extent of the search, the first violation with a shortest way to it, and a report on each law, which is
+        inconclusive if the search did not reach its premises.
     """
     letters = default_alphabet(getattr(engine, "config", None)) if alphabet is None else tuple(alphabet)
-    held = [law for law in laws(engine, start=start) if law.name not in leave_out]
+    held = [law for law in laws(engine, start=start, without=without) if law.name not in leave_out]
     return explore_breadth(engine, held, letters, limit, on_progress=on_progress, spread=spread, start=start)

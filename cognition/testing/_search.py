@@ -1,4 +1,6 @@
-"""The search of ``Law.check``: Hypothesis draws runs, and a violation is reduced to the shortest story."""
+"""The search of ``Law.check``: Hypothesis draws runs, others are made on purpose to reach the law's premises, and a
+violation is reduced to the shortest story.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,12 @@ from hypothesis import HealthCheck, Phase, Verbosity, given, settings, strategie
 
 from cognition.base.ids import EffectId
 from cognition.policy import Rule
-from cognition.steps.inputs import Input, ModelReplied, UserSpoke
+from cognition.steps.inputs import Input, ModelReplied
 from cognition.testing._breadth import explore_breadth
-from cognition.testing._law import InconclusiveError, Law, LawViolation, violation_of
-from cognition.testing._permission_laws import check_permitted
+from cognition.testing._law import Law, LawReport, LawViolation, violation_of
+from cognition.testing._premises import Coverage, Premise
 from cognition.testing._sample_inputs import ANY
+from cognition.testing._scouting import Plan, equal_calls, plans, settings as settings_of, stricter_law
 from cognition.testing._situations import default_alphabet
 from cognition.testing._trace import describe, trace_of
 from cognition.testing._world import Edge, is_rejected, readdress, take
@@ -31,8 +34,9 @@ NEAR = 300
 class Walk:
     """A run in progress; each step is checked against some laws."""
 
-    def __init__(self, laws: Sequence[Law]) -> None:
+    def __init__(self, laws: Sequence[Law], coverage: Coverage | None = None) -> None:
         self.laws, self.world, self.edges = laws, laws[0].subject.beginning, list[Edge]()
+        self.coverage = coverage
         self._look_around()
 
     def take(self, event: Input) -> Edge:
@@ -44,6 +48,8 @@ class Walk:
         problems = [(law, law.before(self.world, event)) for law in self.laws]
         edge = take(self.laws[0].subject.engine, self.world, event)
         self.edges.append(edge)
+        if self.coverage is not None:
+            self.coverage.see(edge)
         problems += [(law, law.step(edge)) for law in self.laws]
         for law, problem in problems:
             if problem is not None:
@@ -58,43 +64,84 @@ class Walk:
                 raise violation_of(law, problem, self.edges)
 
 
-def find_violation(law: Law, max_examples: int, max_inputs: int, derandomize: bool) -> LawViolation | None:
-    """Return the shortest run found that breaks a law, or None, after ``max_examples`` runs.
+def report_on(law: Law, max_examples: int, max_inputs: int, derandomize: bool) -> LawReport:
+    """Return the report of a search: the shortest run found that breaks a law, after ``max_examples`` runs, and how
+    often they reached the law's premises.
 
     Hypothesis finds a run, which is then reduced input by input. A search of all situations near the beginning of a
-    session may find a shorter run.
-
-    Raises:
-        InconclusiveError: no violation was found, and the engine raised in every run.
+    session may find a shorter run. Premises that the runs did not reach are then looked for on purpose.
     """
-    searched, tally = variants(law), Tally()
+    searched, tally = variants(law), Tally(law)
     for variant in searched:
         if violation := _search(variant, max(max_examples // len(searched), 1), max_inputs, derandomize, tally):
-            found, subject = shortest(variant, violation), variant.subject
-            letters = default_alphabet(subject.config) if law.alphabet is None else law.alphabet
-            near = explore_breadth(subject.engine, [variant], letters, NEAR, start=subject.start).violation
-            return near if near is not None and len(near.story.inputs) < len(found.story.inputs) else found
-    if tally.raised and not tally.conclusive:
-        raise InconclusiveError(law, tally.raised, trace_of(tally.first))
+            return tally.report(_shorter(variant, violation))
+    return tally.report(_scout(law, tally))
+
+
+def _shorter(law: Law, violation: LawViolation) -> LawViolation:
+    found, subject = shortest(law, violation), law.subject
+    letters = default_alphabet(subject.config) if law.alphabet is None else law.alphabet
+    near = explore_breadth(subject.engine, [law], letters, NEAR, start=subject.start).violation
+    return near if near is not None and len(near.story.inputs) < len(found.story.inputs) else found
+
+
+def _scout(law: Law, tally: Tally) -> LawViolation | None:
+    """Look for the premises that were not reached, and return a violation if one is met on the way."""
+    for variant, plan in equal_calls(law):
+        if violation := _carry_out(variant, plan, tally):
+            return _shorter(variant, violation)
+    for variant in settings_of(law, [part for premise in tally.missing for part in premise.needs]):
+        if not tally.missing:
+            return None
+        if law.alphabet is not None:
+            found = explore_breadth(variant.subject.engine, [variant], law.alphabet, NEAR, start=law.subject.start)
+            tally.coverage.add(found.reports[0].counts)
+            if found.violation is not None:
+                return found.violation
+            continue
+        for plan in plans(variant.subject):
+            if not tally.missing:
+                return None
+            if violation := _carry_out(variant, plan, tally):
+                return _shorter(variant, violation)
+    return None
+
+
+def _carry_out(law: Law, plan: Plan, tally: Tally) -> LawViolation | None:
+    try:
+        walk = Walk([law], tally.coverage)
+        for event in plan.inputs(lambda: walk.world):
+            if walk.take(event).error is not None:
+                break
+    except LawViolation as violation:
+        return violation
     return None
 
 
 class Tally:
-    """Counts the runs that show something about a law: a message was accepted and the engine never raised."""
+    """Counts how often runs reach the premises of a law, and the runs in which the engine raised."""
 
-    def __init__(self) -> None:
+    def __init__(self, law: Law) -> None:
+        self.law, self.coverage = law, Coverage(law.premises, law.without)
         self.conclusive = self.raised = 0
+        """Runs in which a message was accepted and the engine never raised; and runs in which it raised."""
         self.first: Sequence[Edge] = ()
         """The first run in which the engine raised."""
 
-    def count(self, edges: Sequence[Edge], alphabet: Sequence[Input] | None) -> None:
-        """Count a run. If the alphabet has no user message, any accepted input counts."""
+    @property
+    def missing(self) -> tuple[Premise, ...]:
+        """The premises that must be reached, and were not."""
+        return self.report(None).unreached
+
+    def count(self, edges: Sequence[Edge]) -> None:
         if any(edge.error is not None for edge in edges):
             self.raised, self.first = self.raised + 1, self.first or edges
             return
-        spoken = alphabet is None or any(isinstance(letter, UserSpoke) for letter in alphabet)
-        begins = UserSpoke if spoken else object
-        self.conclusive += any(isinstance(edge.input, begins) and not is_rejected(edge.transition) for edge in edges)
+        self.conclusive += any(not is_rejected(edge.transition) for edge in edges)
+
+    def report(self, violation: LawViolation | None) -> LawReport:
+        raised = 0 if self.conclusive else self.raised
+        return LawReport(self.law, tuple(self.coverage.counts), violation, raised, trace_of(self.first))
 
 
 def variants(law: Law) -> list[Law]:
@@ -103,8 +150,7 @@ def variants(law: Law) -> list[Law]:
     if law.name == "L5" and law.subject.config is not None:
         for name in ("*", *(tool.name for tool in law.subject.config.tools)):
             if stricter := law.subject.stricter(Rule("deny", name)):
-                by_both = (check_permitted, lambda _subject, edge: check_permitted(law.subject, edge))
-                found.append(evolve(law, subject=stricter, edges=by_both))
+                found.append(stricter_law(law, stricter))
     return found
 
 
@@ -124,10 +170,10 @@ def _search(law: Law, max_examples: int, max_inputs: int, derandomize: bool, tal
     @given(st.data())
     def keeps(data: st.DataObject) -> None:
         try:
-            walk = Walk([law])
+            walk = Walk([law], tally.coverage)
             for _ in range(data.draw(st.integers(0, max_inputs))):
                 walk.take(data.draw(inputs(walk.world, law.subject.config, law.alphabet)))
-            tally.count(walk.edges, law.alphabet)
+            tally.count(walk.edges)
         except LawViolation as violation:
             found.append(violation)
             raise
@@ -146,7 +192,7 @@ def shortest(law: Law, violation: LawViolation) -> LawViolation:
     An answer is redirected to the effect at the same place among those in flight. Each change makes the story easier to
     read, by ``_burden``, so this terminates.
     """
-    letters = default_alphabet(law.subject.config)
+    letters = default_alphabet(law.subject.config) if law.alphabet is None else law.alphabet
     best, place = violation, 0
     while place < len(best.story.inputs):
         burden = _burden(best, letters)

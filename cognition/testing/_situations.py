@@ -68,7 +68,7 @@ def default_alphabet(config: AgentConfig | None = None) -> tuple[Input, ...]:
     if config is not None and config.protocol != "native":
         replies += [ModelReplied(ANY, calls=(ProposedCall(tool.name, confirm=True),)) for tool in tools[:1]]
         replies += [ModelReplied(ANY, "Done.", calls=(call,)) for call in calls[:1]]
-        replies = [_in_text(reply, config.protocol) for reply in replies]
+        replies = [in_text(reply, config.protocol) for reply in replies]
     letters = {**LETTERS, ModelReplied: tuple(replies)}
     if config is None or not config.hooks:
         del letters[HookReturned]
@@ -105,7 +105,8 @@ COUNTED = UserSpoke(
 """Starts token counting. Uncounted texts then have their upper bound."""
 
 
-def _in_text(reply: ModelReplied, protocol: TextProtocol) -> ModelReplied:
+def in_text(reply: ModelReplied, protocol: TextProtocol) -> ModelReplied:
+    """Return a reply with its calls written as text."""
     if not reply.calls and not reply.malformed:
         return reply
     if protocol == "tool_tags":

@@ -65,6 +65,8 @@ class TemplateCosts:
     """The result of ``fixed_size`` for the system prompt and the tools that ``fixed`` was measured with."""
     model: str = ""
     """The model's name: counts are not valid for other models."""
+    skipped: int = field(default=0, validator=check_count)
+    """The note on omitted messages of a turn; 0 if not measured."""
 
     @estimate.validator
     def _check_estimate(self, _attribute: Attribute[Any], value: float) -> None:

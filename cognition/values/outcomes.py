@@ -6,6 +6,8 @@ from typing import ClassVar, Literal
 
 from attrs import frozen
 
+from cognition.base.checking import checked
+
 FinishReason = Literal["stop", "tool_calls", "length", "cancelled", "error"]
 """Why a model stopped writing: it ended its turn, ended with tool calls, hit the token limit, was cancelled, or failed.
 """
@@ -17,6 +19,9 @@ LimitKind = Literal[
     "input_tokens",
     "output_tokens",
     "cost",
+    "session_input_tokens",
+    "session_output_tokens",
+    "session_cost",
     "seconds",
     "loop",
     "workers",
@@ -30,9 +35,13 @@ ErrorKind = Literal["rate_limit", "context_overflow", "auth", "transient", "fata
 """The kind of a failed model call; it decides whether and when the call is repeated."""
 
 
+@checked
 @frozen
 class Failure:
-    """A failed model call, as a runtime or provider reported it."""
+    """A failed model call, as a runtime or provider reported it.
+
+    Raises ``ConfigError`` for an unknown kind or a value of the wrong type, since no recording could be read with it.
+    """
 
     message: str
     kind: ErrorKind | None = None
@@ -66,14 +75,14 @@ class LimitReached:
     tag: ClassVar[str] = "limit_reached"
     limit: LimitKind
     text: str = ""
-    """The final answer, if the limit left room for one. With the limits ``max_tokens`` and ``seconds``, which may cut a
-    reply, its partial text.
+    """The final answer, if the limit left room for one. With the limits ``max_tokens``, ``output_tokens``,
+    ``session_output_tokens`` and ``seconds``, which may cut a reply, its partial text.
     """
 
     @property
     def cut(self) -> bool:
         """Whether the text may be a partial answer, because the limit is of a kind that cuts replies."""
-        return self.limit in ("max_tokens", "seconds")
+        return self.limit in ("max_tokens", "output_tokens", "session_output_tokens", "seconds")
 
 
 @frozen

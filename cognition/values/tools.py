@@ -91,6 +91,11 @@ class ToolSpec:
     call that sets one of them.
     """
 
+    polls: bool = False
+    """Whether it waits for something or looks whether it has happened, so that the model may call it again and again
+    with the same result. Its calls do not count for ``Limits.repeats``, and end a row of equal calls.
+    """
+
     @property
     def tool_class(self) -> ToolClass:
         """``kind``, or its default."""

@@ -43,8 +43,8 @@ from cognition import (
     WorkerFinished,
 )
 from cognition.base.strict_json import LENIENT
-from cognition.context.cut_note import CutNote
-from cognition.context.summaries import INSTRUCTION, MOST_WORDS
+from cognition.context.cut_note import SKIPPED, CutNote
+from cognition.context.summaries import INSTRUCTION, MOST_DIGITS, MOST_WORDS
 from cognition.context.window import request_size
 from cognition.steps.inputs import error_text
 from cognition.values.content import images_of
@@ -362,7 +362,7 @@ class Counter:
         pair = max(first - one - reply, both - first, again - first - reply, 2)
         call = min(max(self._count_or((USER, one_call), replied + pair // 2) - replied, 1), pair - 1)
         asking = INSTRUCTION.format(words=MOST_WORDS)
-        note, told = self._texts([self._note.longest, asking])
+        note, told, skipped = self._texts([self._note.longest, asking, SKIPPED.format("9" * MOST_DIGITS)])
         bare = evolve(request, tools=(), options=evolve(request.options, tool_choice="none"))
         alone = self._count_or((USER,), one, bare)
         asked = self._count_or((UserMessage("m", asking),), alone + told, bare) - alone
@@ -377,6 +377,7 @@ class Counter:
             asking=max(asked, told) + EDGE,
             estimate=request_size(request),
             model=str(self._model.describe().name),
+            skipped=skipped + EDGE,
         )
 
     def _size(self, of: str | tuple[Message, ...]) -> int:

@@ -201,7 +201,7 @@ def test_an_approval_ends_a_row_of_refusals_and_so_does_a_new_turn() -> None:
 
 def test_a_step_that_uses_nothing_shares_what_was_used() -> None:
     """A tool's result takes nothing from a turn's budgets: the new state holds the very value of the old one."""
-    session = Session(engine_with(WRITE))
+    session = Session(engine_with(WRITE, limits=Limits(repeats=None)))
     session(UserSpoke("Work", at=1.0))
     session(replied("1.1.0", "", ProposedCall("write")))
     before = session.state.spent

@@ -117,7 +117,7 @@ def test_a_message_without_any_that_fit_has_no_sections() -> None:
 
 
 def test_the_turn_ends_in_plain_words_where_what_has_to_be_in_does_not_fit() -> None:
-    engine = LLMEngine(AgentConfig(context_tokens=600))
+    engine = LLMEngine(AgentConfig(context_tokens=600, edition=1))
     candidate = Candidate("instructions", "x" * 2000, "AGENTS.md")
     step = engine.step(AgentState(), UserSpoke("Hello", context=(candidate,)))
     finished = step.decisions[-1]
@@ -130,6 +130,17 @@ def test_the_turn_ends_in_plain_words_where_what_has_to_be_in_does_not_fit() -> 
     )
     after = engine.step(step.next_state, UserSpoke("Hello"))
     assert isinstance(after.decisions[-1], CallModel), "the session goes on"
+
+
+def test_what_has_to_be_in_is_sent_if_only_an_estimate_says_that_it_does_not_fit() -> None:
+    """And nothing beside it that may be left out."""
+    engine = LLMEngine(AgentConfig(context_tokens=600))
+    candidate = Candidate("instructions", "x" * 2000, "AGENTS.md")
+    step = engine.step(AgentState(), UserSpoke("plums", context=(candidate, PLUMS)))
+
+    (asked,) = [one for one in step.decisions if isinstance(one, CallModel)]
+    assert "x" * 2000 in asked.request.system
+    assert texts(asked.request) == ["plums"]
 
 
 def conversation_use(step: Transition) -> tuple[int, int]:
@@ -153,7 +164,7 @@ def test_the_room_is_told_in_tokens_as_the_runtime_measured_them(length: int, sc
 
 @pytest.mark.parametrize("length", [30, 31, 32])
 def test_what_is_left_beside_a_message_is_told_to_the_token(length: int) -> None:
-    engine = LLMEngine(AgentConfig(context_tokens=600))
+    engine = LLMEngine(AgentConfig(context_tokens=600, edition=1))
     candidate = Candidate("instructions", "x" * 2000, "AGENTS.md")
     finished = engine.step(AgentState(), UserSpoke("x" * length, context=(candidate,))).decisions[-1]
 
@@ -178,7 +189,7 @@ def test_the_age_of_a_text_is_counted_up_to_the_message() -> None:
 
 
 def test_a_message_that_is_too_long_is_the_messages_fault() -> None:
-    engine = LLMEngine(AgentConfig(context_tokens=600))
+    engine = LLMEngine(AgentConfig(context_tokens=600, edition=1))
     step = engine.step(AgentState(), UserSpoke("plums " * 1000, context=(PLUMS,)))
     finished = step.decisions[-1]
 
@@ -217,7 +228,8 @@ def test_sections_are_part_of_the_configuration() -> None:
 def test_requests_fit_and_the_user_is_heard_whatever_comes_with_messages(
     events: list[UserSpoke], room: int, scale: float
 ) -> None:
-    engine, state = LLMEngine(AgentConfig(system="Be brief.", context_tokens=room)), AgentState()
+    """In the first edition. Since then a request is sent in any case if its size is an estimate."""
+    engine, state = LLMEngine(AgentConfig(system="Be brief.", context_tokens=room, edition=1)), AgentState()
     state = evolve(state, window=evolve(state.window, scale=scale))
     for event in events:
         step = engine.step(state, event)

@@ -387,7 +387,7 @@ def test_what_is_wrong_with_the_model_the_turn_sees() -> None:
 
 
 def test_a_summary_whose_request_was_too_long_corrects_the_sizes() -> None:
-    session = compacting()
+    session = compacting(edition=1)
 
     session(ModelFailed(asked(session).effect_id, evolve(TOO_LONG, needed_tokens=9000, available_tokens=4096)))
 
@@ -395,6 +395,29 @@ def test_a_summary_whose_request_was_too_long_corrects_the_sizes() -> None:
     assert told(session, NotCompacted)
     assert asked(session).purpose == "answer"
     assert session.state.window.cuts
+
+
+def test_a_summary_whose_request_was_too_long_is_asked_for_in_a_shorter_one_at_most_three_times() -> None:
+    session = compacting()
+    lengths = []
+    while (call := asked(session)).purpose == "summary":
+        (message,) = call.request.messages
+        lengths.append(message_size(message))
+        session(ModelFailed(call.effect_id, TOO_LONG))
+
+    assert len(lengths) == 4
+    assert all(later < one for one, later in pairwise(lengths))
+    assert told(session, NotCompacted)
+    assert asked(session).purpose == "answer"
+
+
+def test_a_summary_that_was_too_long_is_not_asked_for_again_beyond_a_budget() -> None:
+    session = compacting(limits=evolve(ROOMY, input_tokens=100))
+
+    session(ModelFailed(asked(session).effect_id, TOO_LONG, usage=Usage(100)))
+
+    assert told(session, NotCompacted)
+    assert isinstance(outcome(session), LimitReached)
 
 
 def test_sizes_are_corrected_by_the_very_request_that_was_too_long() -> None:
@@ -409,7 +432,7 @@ def test_sizes_are_corrected_by_the_very_request_that_was_too_long() -> None:
 
 
 def test_a_context_overflow_leads_to_a_summary_once() -> None:
-    session = Session(engine_with(READ, context_tokens=4096, compact_at=1.0, limits=ROOMY))
+    session = Session(engine_with(READ, context_tokens=4096, compact_at=1.0, limits=ROOMY, edition=1))
     session(UserSpoke("Read all of it."))
     for _ in range(8):
         read(session)

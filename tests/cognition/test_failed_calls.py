@@ -29,6 +29,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
+from cognition.engine.handlers.model import REFUSED
 from tests.cognition.session import WRITE, Session, effect, engine_with, replied
 
 
@@ -81,9 +82,10 @@ def test_an_interrupted_model_call_ends_the_turn_as_cancelled() -> None:
     assert decisions == (TurnFinished(Cancelled("the model call was interrupted", "Hi"), Usage(3, 1)),)
 
 
-def test_an_overflow_drops_old_turns_and_tries_once_more() -> None:
-    """The runtime's count corrects the estimate, old turns go, and a second overflow ends the turn."""
-    session = Session(engine_with(context_tokens=1000, options=GenerationOptions(max_tokens=100)))
+@pytest.mark.parametrize("edition", [1, 2])
+def test_an_overflow_drops_old_turns_and_tries_again(edition: int) -> None:
+    """The runtime's count corrects the estimate, old turns go, and an overflow of what is left ends the turn."""
+    session = Session(engine_with(context_tokens=1000, options=GenerationOptions(max_tokens=100), edition=edition))
     for turn in (1, 2, 3):
         session(UserSpoke("x" * 300))
         session(replied(f"{turn}.1.0", "y" * 300))
@@ -97,7 +99,8 @@ def test_an_overflow_drops_old_turns_and_tries_once_more() -> None:
     assert again.request.messages[-1].text == "Hello"  # type: ignore[union-attr]  # the user's message
     assert len(again.request.messages) < 7
     (end,) = session(ModelFailed(effect("4.1.1"), failure))
-    assert end == TurnFinished(Failed("context_overflow", "too long"), Usage())
+    message = "too long" if edition == 1 else REFUSED.format(message="too long")
+    assert end == TurnFinished(Failed("context_overflow", message), Usage())
 
 
 def test_an_overflow_with_an_absurd_count_does_not_silence_the_session() -> None:
@@ -139,7 +142,7 @@ def test_a_count_that_fills_the_context_is_forgotten_by_a_reset() -> None:
 
 @pytest.mark.behaviour("B16")
 def test_a_message_that_can_not_fit_fails_the_turn_with_numbers() -> None:
-    session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100)))
+    session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100), edition=1))
 
     (end,) = session(UserSpoke("x" * 3000))
 

@@ -41,14 +41,14 @@ def test_calls_beyond_the_limit_are_answered_but_not_run() -> None:
 
 @pytest.mark.parametrize("cycle", [1, 2, 3])
 @pytest.mark.behaviour("B8")
-def test_a_loop_of_calls_is_ended_with_a_result_that_says_so(cycle: int) -> None:
-    """The third repetition of a call, or of a cycle of two or three, is not run."""
-    session = Session(engine_with(WRITE))
+def test_in_edition_1_a_loop_of_calls_is_ended_with_a_result_that_says_so(cycle: int) -> None:
+    """The third repetition of a call, or of a cycle of two or three, is not run, whatever the results are."""
+    session = Session(engine_with(WRITE, edition=1))
     session(UserSpoke("Work"))
     step = 0
     for step in range(1, 3 * cycle):
         session(replied(f"1.{step}.0", "", ProposedCall("write", f'{{"n": {step % cycle}, "z": 1}}')))
-        session(ToolReturned(effect(f"1.{step}.1"), "ok"))
+        session(ToolReturned(effect(f"1.{step}.1"), f"ok {step}"))
 
     hit, final = session(replied(f"1.{step + 1}.0", "", ProposedCall("write", f'{{"z":1,"n":{(step + 1) % cycle}}}')))
 

@@ -306,7 +306,7 @@ def test_a_hook_that_asks_to_go_on_is_heard_with_or_without_a_reason(answer: Hoo
 
 @pytest.mark.parametrize(("scale", "needed"), [(1.0, 1024), (2.0, 2048)])
 def test_a_turn_that_does_not_fit_says_how_much_it_needs(scale: float, needed: int) -> None:
-    session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100)))
+    session = Session(engine_with(context_tokens=200, options=GenerationOptions(max_tokens=100), edition=1))
     session.state = evolve(session.state, window=Window(scale=scale))
 
     (end,) = session(UserSpoke("x" * 3000))

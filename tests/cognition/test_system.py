@@ -13,8 +13,10 @@ from cognition import (
     CallModel,
     ContextAssembled,
     EffectId,
+    Failure,
     Input,
     LLMEngine,
+    ModelFailed,
     ModelReplied,
     SessionReset,
     ToolReturned,
@@ -98,9 +100,12 @@ def test_its_size_counts() -> None:
 def test_one_that_does_not_fit_ends_the_turn_and_the_next_message_may_bring_a_shorter_one() -> None:
     engine = LLMEngine(AgentConfig(context_tokens=1000))
     first = engine.step(AgentState(), UserSpoke("a", system="x" * 9000))
-    second = engine.step(first.next_state, UserSpoke("b", system="Be kind."))
+    refused = Failure("too long", "context_overflow")
+    ended = engine.step(first.next_state, ModelFailed(EffectId("1.1.0"), refused))
+    second = engine.step(ended.next_state, UserSpoke("b", system="Be kind."))
 
-    assert isinstance(first.decisions[-1], TurnFinished)
+    assert isinstance(first.decisions[-1], CallModel), "an estimate ends no turn"
+    assert isinstance(ended.decisions[-1], TurnFinished)
     assert isinstance(second.decisions[-1], CallModel)
 
 

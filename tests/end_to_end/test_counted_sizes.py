@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from cognition import AgentState, Usage
-from cognition.context import prompt_budget
+from cognition.context import longest_prompt
 from interpreters import Agent, AsyncAgent, tool
 from interpreters.observing.events import ContextAssembled, Event
 from runtime import ModelServer, TextCounter, load_model
@@ -73,7 +73,7 @@ def test_no_prompt_of_the_shipped_template_is_larger_than_its_budget(model: Any)
         told, counted, agent = run(counting, turns, context)
         for report, size in zip(told, counted.sizes, strict=True):
             assert report.counted
-            assert size <= report.tokens <= prompt_budget(agent.config)
+            assert size <= report.tokens <= longest_prompt(agent.config)
 
     hold()
 

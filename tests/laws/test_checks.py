@@ -438,10 +438,17 @@ CASES: list[tuple[str, LLMEngine, tuple[Input, ...], Change, str]] = [
     ("L9", ENGINE, (HELLO,), request(same, system="Be long."), "another system prompt"),
     (
         "L9",
-        LLMEngine(evolve(CONFIG, context_tokens=800)),
+        LLMEngine(evolve(CONFIG, context_tokens=800, edition=1)),
         (HELLO,),
         lambda t: state(window=evolve(t.next_state.window, scale=4.0))(t),
         "tokens, and 400 fit",
+    ),
+    (
+        "L9",
+        LLMEngine(evolve(CONFIG, context_tokens=800)),
+        READ,
+        lambda t: state(window=evolve(t.next_state.window, scale=4.0))(t),
+        "tokens, and 700 fit",
     ),
 ]
 

@@ -297,7 +297,7 @@ def test_a_request_for_a_summary_that_is_too_large_by_its_counts_is_found() -> N
 
 def test_a_turn_that_has_no_room_for_a_nudge_ends_and_breaks_no_law() -> None:
     """Nor is there room once the model has written no summary either, on the way to the reminder."""
-    engine = LLMEngine(evolve(CONFIG, compact_at=1.0, context_tokens=600))
+    engine = LLMEngine(evolve(CONFIG, compact_at=1.0, context_tokens=600, edition=1))
 
     def near(length: int) -> World:
         """A turn whose second call has arguments of this length, which stay whole."""

@@ -107,7 +107,7 @@ def test_what_a_step_asks_is_found_with_its_line(what: str, call: str, ask: Call
 @pytest.mark.parametrize("ask", PURE)
 def test_what_follows_from_the_arguments_is_nothing_that_a_step_asks(ask: Callable[[AgentState], object]) -> None:
     """Generators that a step seeds itself, times that it is given, files in memory, and an import at first use."""
-    laws(Asking(ask))[0].check(max_examples=20)
+    laws(Asking(ask), without=("model", "tools"))[0].check(max_examples=20)
 
 
 def test_an_exploration_finds_what_a_step_asks_in_one_phase_only() -> None:

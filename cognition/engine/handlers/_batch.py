@@ -9,7 +9,15 @@ from difflib import get_close_matches
 from functools import lru_cache
 
 from cognition.base.ids import EffectId
-from cognition.base.repetition import cycle_length, remember
+from cognition.base.repetition import (
+    LONGEST_CYCLE,
+    Repetition,
+    cycle_length,
+    digest,
+    find_repetition,
+    fingerprint,
+    remember,
+)
 from cognition.context.window import shorten
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers.engine_calls import start_engine_call, waits_for_worker
@@ -40,6 +48,11 @@ from cognition.values.tools import ToolSpec
 
 MALFORMED_NOTE = "This tool call could not be read: {reason}\n{raw}\nSend it again, well-formed."
 
+REPEATED_NOTE = (
+    "{calls} gave the same {results} {rounds} times in a row. After one more time you will have to answer without "
+    "tools, so do something else or answer now."
+)
+
 SOFT_LIMITS: frozenset[LimitKind] = frozenset({"steps", "tool_calls", "loop", "workers"})
 """Limits that leave room for a final answer; the others end the turn immediately."""
 
@@ -50,7 +63,7 @@ NEAREST = lru_cache(maxsize=64)(get_close_matches)
 """Cached: a model repeats a misspelt name, and the search takes as long as five steps."""
 
 ReadCall = tuple[ToolCall, str, bool]
-"""A call, its fingerprint, and whether the model requests the user's confirmation."""
+"""A call, its fingerprint (empty unless in edition 1), and whether the model requests the user's confirmation."""
 
 
 Awaiting = type[Running] | type[AwaitingApproval] | type[AwaitingAnswer] | type[AwaitingHook] | type[Retrying]
@@ -67,11 +80,13 @@ def begin_calls(
     """Start the calls of a reply. ``answer`` is the reply's text for the user; ``cut`` as in ``Acting``."""
     slots: list[CallSlot] = []
     limit: LimitKind | None = draft.exhausted_limit(now)
+    draft.called = True
     for call, mark, confirm in calls:
-        draft.recent, draft.called = remember(draft.recent, mark), True
         status: CallStatus = PROPOSED
-        if limit is None and cycle_length(draft.recent):
-            limit = "loop"
+        if mark:
+            draft.recent = remember(draft.recent, mark)
+            if limit is None and cycle_length(draft.recent):
+                limit = "loop"
         if limit is not None:
             status = refuse_over_limit(draft, limit)
         slots.append(CallSlot(call, status, confirm=confirm))
@@ -271,6 +286,7 @@ def _conclude(
     now: float,
 ) -> None:
     """Append the results of all calls to history, in call order, and continue with the model."""
+    repetition = _remember_results(draft, slots, results)
     draft.record_results([(slot.call, result, slot.context) for slot, result in zip(slots, results, strict=True)])
     report_malformed(draft, phase.malformed)
     if phase.cut:
@@ -281,4 +297,34 @@ def _conclude(
         draft.complete(Completed(phase.answer))
         return
     attempt = ModelAttempt("repair") if phase.malformed else FIRST_ATTEMPT
-    draft.next_model_call(now, attempt, limit if limit in SOFT_LIMITS else None)
+    warning = ""
+    if repetition is not None and repetition.final:
+        limit = limit or "loop"
+    elif repetition is not None:
+        warning = _warning(slots, repetition)
+    draft.next_model_call(now, attempt, limit if limit in SOFT_LIMITS else None, warning=warning)
+
+
+def _remember_results(draft: Draft, slots: list[CallSlot], results: list[ToolResult]) -> Repetition | None:
+    """Remember the calls of a reply with their results, and return a cycle that is repeated too often.
+
+    A result counts as the tool gave it, before it is shortened.
+    """
+    setup, recent, new = draft.setup, draft.recent, list[str]()
+    repeats = setup.config.limits.repeats
+    if repeats is None or setup.config.edition == 1:
+        return None
+    for slot, result in zip(slots, results, strict=True):
+        call, pictures = slot.call, [image.data for image in result.images]
+        if call.name in setup.polling:
+            recent, new = (), []
+        else:
+            new.append(digest(fingerprint(call.name, call.arguments), result.status, result.content, *pictures))
+    draft.recent = (*recent, *new)[-repeats * LONGEST_CYCLE :]
+    return find_repetition(recent, new, repeats)
+
+
+def _warning(slots: list[CallSlot], repetition: Repetition) -> str:
+    one = repetition.length == 1
+    calls = f"The same call of {slots[-1].call.name}" if one else f"The same {repetition.length} calls"
+    return REPEATED_NOTE.format(calls=calls, results="result" if one else "results", rounds=repetition.rounds)

@@ -20,7 +20,9 @@ MOST_DENSE = 4 * PIECE
 
 
 def choose_context(draft: Draft, event: UserSpoke) -> bool:
-    """Choose the new turn's sections; return False if the turn has ended because a mandatory text does not fit."""
+    """Choose the new turn's sections; return False if the turn has ended because a mandatory text has no place, or by
+    its count no room.
+    """
     draft.change_briefing(None)
     if not event.context:
         return True
@@ -43,6 +45,7 @@ def choose_context(draft: Draft, event: UserSpoke) -> bool:
         int(draft.size * each) + 1,
         now=event.at,
         tokens=tokens,
+        anyway=draft.costs is None and setup.config.edition > 1,
     )
     draft.decide(ContextChosen(done.choices, done.uses))
     if done.problem:

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from cognition.context.summaries import with_summary
-from cognition.context.window import scale_after_overflow
+from cognition.context.summaries import summarised_until, with_earlier_summary, with_summary
+from cognition.context.window import message_size, scale_after_overflow
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers._fallback import fall_back, note_failure, note_reply
-from cognition.engine.handlers.model import ANOTHER_CALL, ANOTHER_TIMER, wait_before
+from cognition.engine.handlers.model import (
+    ANOTHER_CALL,
+    ANOTHER_TIMER,
+    REBUILDS,
+    learn_from_refusal,
+    wait_before,
+)
 from cognition.engine.handlers.rejection import reject
 from cognition.parsing.text_protocol import answer_so_far
 from cognition.steps.decisions import Compacted, NotCompacted
@@ -35,8 +41,11 @@ NO_SHORTER = "the summary is no shorter than what it would stand for"
 def on_compaction_asked(setup: Setup, state: AgentState, event: CompactionAsked) -> Transition:
     draft = Draft(setup, state)
     draft.given_up = ()  # those of the turn before
-    until = len(draft.history)
-    if draft.first == until:
+    until, exhausted = len(draft.history), draft.exhausted_session()
+    begin = draft.first if setup.config.edition == 1 else summarised_until(draft.window())
+    if exhausted is not None and setup.config.edition > 1:
+        _report_failure(draft, draft.limit_detail(exhausted))
+    elif begin == until:
         _report_failure(draft, NOTHING_NEW if draft.summary.text else NOTHING)
     elif not draft.ask_summary(None, until, setup.config.limits.seconds, event.at):
         _report_failure(draft, NO_ROOM.format(budget=setup.budget))
@@ -54,8 +63,21 @@ def on_summary(setup: Setup, state: AgentState, event: ModelReplied) -> Transiti
     problem = _apply_summary(draft, phase, event)
     if problem:
         _report_failure(draft, problem)
+    elif phase.target is not None and _has_step(draft, phase, event.at) and _ask_again(draft, phase, 1, event.at):
+        return draft.seal()
     _continue_turn(draft, phase, event.at)
     return draft.seal()
+
+
+def _has_step(draft: Draft, phase: Compacting, now: float) -> bool:
+    """Return whether the turn may take another step for a summary, beside one for its own call."""
+    left = phase.attempt is None or draft.steps + 1 < draft.setup.config.limits.steps
+    return left and not _exhausted(draft, phase, now)
+
+
+def _exhausted(draft: Draft, phase: Compacting, now: float) -> bool:
+    """Return whether a budget prevents another call for the summary."""
+    return (draft.exhausted_session() if phase.attempt is None else draft.exhausted_limit(now)) is not None
 
 
 def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Transition:
@@ -78,7 +100,13 @@ def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tr
         draft.phase = evolve(phase, effect_id=effect_id, number=number, waiting=True)
         return draft.seal()
     if kind == "context_overflow" and (asking := draft.summary_request(phase.until)) is not None:
-        draft.scale = scale_after_overflow(draft.scale, asking[1], setup.budget, event.failure)
+        if setup.config.edition == 1:
+            draft.scale = scale_after_overflow(draft.scale, asking[1], setup.budget, event.failure)
+        else:
+            learn_from_refusal(draft, asking[1], event.failure)
+            spent = _exhausted(draft, phase, event.at)
+            if phase.number <= REBUILDS and not spent and _ask_again(draft, phase, number, event.at):
+                return draft.seal()
     _report_failure(draft, f"the model call for the summary failed: {event.failure.message}")
     _continue_turn(draft, phase, event.at)
     return draft.seal()
@@ -142,7 +170,7 @@ def _seconds_left(draft: Draft, phase: Compacting, now: float) -> float | None:
 
 
 def _ask_again(draft: Draft, phase: Compacting, number: int, now: float) -> bool:
-    return draft.ask_summary(phase.attempt, phase.until, _seconds_left(draft, phase, now), now, number)
+    return draft.ask_summary(phase.attempt, phase.end, _seconds_left(draft, phase, now), now, number)
 
 
 def _apply_summary(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
@@ -153,13 +181,22 @@ def _apply_summary(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
     if not text:
         return WAS_EMPTY
     summary, note = Summary(text, tokens=event.tokens), draft.setup.note_with(draft.costs)
-    window = with_summary(draft.history, draft.window(), phase.until, summary, draft.costs, note)
-    now, then = draft.window(), draft.prompt_tokens()
+    now, then, begin = draft.window(), draft.prompt_tokens(), draft.first
+    earlier = draft.setup.config.edition > 1 and phase.until <= now.first
+    window = (with_earlier_summary if earlier else with_summary)(
+        draft.history, now, phase.until, summary, draft.costs, note
+    )
+    if draft.setup.config.edition > 1:  # what was left out counts too
+        begin = summarised_until(now)
+        hidden = sum(message_size(draft.history[index]) for index in range(begin, min(phase.until, now.first)))
+        then += int(hidden * draft.scale)
     draft.move(window)
     if draft.prompt_tokens() >= then:
+        if phase.target is not None:  # the beginning of a turn, whose question is still shown: the next piece saves it
+            return ""
         draft.move(now)
         return NO_SHORTER
-    draft.decide(Compacted(phase.until - now.first, then, draft.prompt_tokens()))
+    draft.decide(Compacted(phase.until - begin, then, draft.prompt_tokens()))
     return ""
 
 

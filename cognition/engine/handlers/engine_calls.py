@@ -165,6 +165,7 @@ def _worker_name(call: ToolCall, names: Vocabulary) -> object:
 def _remaining_limits(draft: Draft) -> Limits:
     """Return the rest of the turn's budgets for a worker; each is at least the smallest amount."""
     limits, usage, seconds = draft.setup.config.limits, draft.usage, draft.seconds_left(draft.now)
+    session = draft.total + usage
 
     def rest(limit: int | None, used: int) -> int | None:
         return None if limit is None else max(limit - used, 1)
@@ -176,6 +177,9 @@ def _remaining_limits(draft: Draft) -> Limits:
         output_tokens=rest(limits.output_tokens, usage.output_tokens),
         workers=rest(limits.workers, draft.workers),
         cost=None if limits.cost is None else max(limits.cost - usage.cost, 1e-9),
+        session_input_tokens=rest(limits.session_input_tokens, session.input_tokens),
+        session_output_tokens=rest(limits.session_output_tokens, session.output_tokens),
+        session_cost=None if limits.session_cost is None else max(limits.session_cost - session.cost, 1e-9),
         seconds=None if seconds is None else max(seconds, 1e-9),
     )
 

@@ -7,9 +7,9 @@ from attrs import evolve
 from cognition.base.ids import EffectId
 from cognition.base.repetition import fingerprint
 from cognition.base.strict_json import DECODER
-from cognition.context.window import scale_after_overflow
+from cognition.context.window import scale_after_overflow, scale_after_refusal
 from cognition.engine.draft import Draft, Setup
-from cognition.engine.handlers._batch import ReadCall, begin_calls, report_malformed
+from cognition.engine.handlers._batch import ReadCall, begin_calls, refuse_over_limit, report_malformed
 from cognition.engine.handlers._counting import apply_measurement
 from cognition.engine.handlers._fallback import after_wait, fall_back, note_failure, note_reply
 from cognition.engine.handlers.rejection import reject
@@ -21,10 +21,16 @@ from cognition.steps.retry import RETRIED, classify, delay
 from cognition.steps.state import AgentState
 from cognition.steps.transition import Transition
 from cognition.values.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage, read_arguments
-from cognition.values.outcomes import Cancelled, Completed, ErrorKind, Failed, LimitReached
+from cognition.values.outcomes import Cancelled, Completed, ErrorKind, Failed, Failure, LimitKind, LimitReached
 
 NUDGES = 2
 """How often a reply without text and calls gets a reminder before the turn fails."""
+REBUILDS = 3
+"""How often a request that a runtime refuses as too long is built smaller."""
+REFUSED = (
+    "{message}; nothing more can be left out of this turn's request, so ask for less at once, or use a model with a "
+    "longer context"
+)
 REPAIRS = 2
 """How often in a row unreadable output is sent back before the turn fails."""
 CORRECTION_NOTE = "Your answer is not what was asked for: {objection}. Give the whole answer again, with that mended."
@@ -40,20 +46,25 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
     draft = Draft(setup, state)
     attempt, cut = phase.attempt, event.finish_reason == "length"
     note_reply(draft, attempt.model)
+    cut_by = _uncounted_cut(draft, event) if cut and setup.budgets else None
     _count_reply(draft, event.usage, calibrate=attempt.purpose != "final_answer")
-    if attempt.limit is not None:  # the final answer: tools were not offered, so calls in it mean nothing
+    over = (cut_by or draft.overdrawn(cut=cut)) if setup.budgets else None
+    final = attempt.limit is not None  # tools were not offered, so calls in it mean nothing
+    if attempt.limit is not None and over is None:
         _append_reply(draft, event, event.reasoning, cut=cut)
         if cut:
             draft.stop_truncated(_cut_detail(draft, event), _readable_answer(draft, event.text))
         else:
             draft.finish(LimitReached(attempt.limit, _readable_answer(draft, event.text)))
         return draft.seal()
-    if setup.config.options.tool_choice == "none":  # nor do they where the program wants none
+    if final or setup.config.options.tool_choice == "none":  # nor do they where the program wants none
         event = evolve(event, calls=(), malformed=())
-    native = setup.config.protocol == "native"
+    native = final or setup.config.protocol == "native"
     reply = event if native else _parse_protocol(draft, event)
     calls, malformed = _parse_calls(draft, reply) if reply.calls else ((), reply.malformed)
-    if calls:
+    if over is not None:
+        _stop_overdrawn(draft, event, reply, tuple([call for call, _, _ in calls]), over)
+    elif calls:
         draft.repairs = 0
         asked = tuple([call for call, _, _ in calls])
         _append_reply(draft, event, reply.reasoning, asked, cut=cut)
@@ -87,6 +98,8 @@ def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tran
     if event.partial_text:  # the user has read it; a second, different answer would contradict it
         draft.keep_partial(event.partial_text)
         draft.finish(Failed(kind, event.failure.message, _readable_answer(draft, event.partial_text)))
+    elif kind == "context_overflow" and setup.config.edition > 1:
+        _rebuild_and_retry(draft, attempt, event)
     elif kind == "context_overflow" and not attempt.trimmed:
         _trim_and_retry(draft, attempt, event)
     elif fall_back(draft, draft.task, attempt.model, attempt.number, kind, event):
@@ -148,6 +161,22 @@ def _stop_truncated(
     draft.stop_truncated(_cut_detail(draft, event), _readable_answer(draft, event.text))
 
 
+def _stop_overdrawn(
+    draft: Draft, event: ModelReplied, reply: ModelReplied, calls: tuple[ToolCall, ...], limit: LimitKind
+) -> None:
+    """End the turn at a budget that the reply used up. Its text stays in history, and none of its calls runs."""
+    if event.text or reply.reasoning or calls:
+        _append_reply(draft, event, reply.reasoning, calls, cut=event.finish_reason == "length")
+    draft.record_results([(call, refuse_over_limit(draft, limit).result, "") for call in calls])
+    whole = not calls and not reply.malformed
+    draft.stop_at(limit, _readable_answer(draft, event.text) if whole or LimitReached(limit).cut else "")
+
+
+def _uncounted_cut(draft: Draft, event: ModelReplied) -> LimitKind | None:
+    """Return the budget whose rest cut a reply, if the runtime reports no tokens."""
+    return draft.tightest_output() if not event.usage.output_tokens and draft.most_output() is not None else None
+
+
 def _cut_detail(draft: Draft, event: ModelReplied) -> str:
     config = draft.setup.config
     most = config.options.max_tokens
@@ -189,7 +218,8 @@ def _parse_calls(draft: Draft, event: ModelReplied) -> tuple[tuple[ReadCall, ...
     for proposed in event.calls:
         name, text = proposed.name, proposed.arguments_json
         try:
-            mark = fingerprint(name, read_arguments(name, text, DECODER))
+            arguments = read_arguments(name, text, DECODER)
+            mark = fingerprint(name, arguments) if draft.setup.config.edition == 1 else ""
         except (ValueError, RecursionError) as error:  # RecursionError: arguments nested thousands deep
             malformed.append(MalformedToolCall(f"{name} {text}", str(error)))
         else:
@@ -225,8 +255,42 @@ def _nudge(draft: Draft, event: ModelReplied) -> None:
     draft.next_model_call(event.at, FIRST_ATTEMPT)
 
 
+def _rebuild_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> None:
+    """Learn from the runtime's report, and build the request smaller, at most ``REBUILDS`` times.
+
+    If there is nothing left to leave out, try the next model: it may have a longer context or count differently.
+    """
+    exhausted = draft.exhausted_limit(event.at)
+    if exhausted is not None:
+        draft.stop_at(exhausted)
+        return
+    failure, size, scale, slack = event.failure, draft.size, draft.scale, draft.slack
+    learn_from_refusal(draft, draft.fixed + size, failure)
+    corrected, window = draft.scale, draft.fitting_window() if attempt.rebuilt < REBUILDS else None
+    if window is not None and window.size < size:
+        draft.decide(RetryPlanned("context_overflow", failure.message, attempt.number + 1, 0.0))
+        again = evolve(attempt, number=attempt.number + 1, rebuilt=attempt.rebuilt + 1)
+        draft.next_model_call(event.at, again, again=True)
+        return
+    draft.scale, draft.slack = scale, slack
+    if fall_back(draft, draft.task, attempt.model, attempt.number, "context_overflow", event):
+        draft.next_model_call(event.at, evolve(attempt, number=1, rebuilt=0), again=True)
+        return
+    draft.scale, draft.slack = corrected, 0.0
+    draft.finish(Failed("context_overflow", REFUSED.format(message=failure.message)))
+    if draft.costs is not None:  # by estimates a prompt is sent in any case, and the next reply corrects them
+        draft.trust_estimates()
+
+
+def learn_from_refusal(draft: Draft, estimate: float, failure: Failure) -> None:
+    """Correct the scale after the runtime refused a prompt of this unscaled size as too long."""
+    corrected = scale_after_refusal(draft.scale, max(estimate, 1.0), draft.setup.budget, failure)
+    draft.scale = corrected if draft.costs is None else max(corrected, draft.scale)
+    draft.slack = 0.0
+
+
 def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> None:
-    """Correct an estimate that was too low by the runtime's report, so that turns are left out, and retry once.
+    """In edition 1: correct an estimate that was too low by the runtime's report, and retry once.
 
     If there is nothing left to leave out, try the next model: it may have a longer context or count differently.
     """
@@ -237,7 +301,7 @@ def _trim_and_retry(draft: Draft, attempt: ModelAttempt, event: ModelFailed) -> 
     failure, scale, slack = event.failure, draft.scale, draft.slack
     corrected = scale_after_overflow(scale, max(draft.fixed + draft.size, 1.0), draft.setup.budget, failure)
     draft.scale, draft.slack = corrected, 0.0
-    if not draft.has_room():
+    if draft.fitting_window() is None:
         draft.scale, draft.slack = scale, slack
         if fall_back(draft, draft.task, attempt.model, attempt.number, "context_overflow", event):
             draft.next_model_call(event.at, evolve(attempt, number=1), again=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from cognition.base.errors import ConfigError
+from cognition.context.tool_results import EDITED_NOTE
 from cognition.context.window import shorten
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers._batch import (
@@ -29,8 +30,6 @@ from cognition.steps.phases import AwaitingApproval, CallSlot, CallStatus, Runni
 from cognition.steps.state import AgentState
 from cognition.steps.transition import Transition
 from cognition.values.messages import ToolCall, ToolResult, find_unusable
-
-EDITED_NOTE = "The user changed the arguments of this call to {arguments}"
 
 NO_TOOL_RUNS = "no tool runs under this id"
 

@@ -206,10 +206,10 @@ def test_a_summary_is_counted_anew_for_another_model() -> None:
     assert window.size == sum(map(message_size, visible_messages(transition.next_state.history, window)))
 
 
-def test_what_does_not_fit_at_all_is_still_an_error() -> None:
+def test_what_does_not_fit_at_all_by_its_counts_is_still_an_error() -> None:
     session = Session(engine_with(READ, context_tokens=600))
 
-    session(UserSpoke("x" * 5000))
+    session(UserSpoke("x" * 5000, costs=COSTS, tokens=(1300,)))
 
     (finished,) = [decision for decision in session.decisions if isinstance(decision, TurnFinished)]
     assert isinstance(finished.outcome, Failed)

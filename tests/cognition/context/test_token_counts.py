@@ -419,7 +419,7 @@ def test_results_that_are_shown_short_already_are_counted_short(cut: int) -> Non
 
 
 def test_a_prompt_that_was_refused_is_made_shorter_whatever_the_counts_say() -> None:
-    session = Session(engine_with(READ))
+    session = Session(engine_with(READ, edition=1))
     spoken(session, costs=TemplateCosts(0, 0, 0, 0, 0, 0, 0, 0, 1000.0), tokens=(0,))
     overflow = ModelFailed(EffectId("1.1.0"), Failure("too long", "context_overflow", needed_tokens=9000))
     session(overflow)

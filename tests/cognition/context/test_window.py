@@ -323,8 +323,8 @@ def test_a_prompt_that_the_runtime_finds_too_long_is_made_shorter_within_the_tur
     assert lengths[1][-1] > lengths[1][0]
 
 
-def test_a_turn_that_can_not_be_shown_even_shortened_fails_as_before() -> None:
-    session = Session(engine_with(READ, context_tokens=600))
+def test_a_turn_that_can_not_be_shown_even_shortened_fails_in_the_first_edition() -> None:
+    session = Session(engine_with(READ, context_tokens=600, edition=1))
 
     read_all(session, [[200] * 20])
 

@@ -3,7 +3,17 @@
 import pytest
 from hypothesis import example, given, strategies as st
 
-from cognition.context.words import LONGEST_WORD, MOST_WORDS, STOP_WORDS, distinct_words, query_words, words_of
+from cognition.context.words import (
+    LONGEST_MESSAGE,
+    LONGEST_QUERY,
+    LONGEST_WORD,
+    MOST_WORDS,
+    STOP_WORDS,
+    distinct_words,
+    message_words,
+    query_words,
+    words_of,
+)
 
 TEXTS = st.text(max_size=200) | st.text('aäBç 17+#一二三ก้ข가나\u0301_"*()-:', max_size=80)
 
@@ -74,3 +84,26 @@ def test_different_words_are_the_words_once_each(text: str) -> None:
 def test_how_a_character_is_drawn_is_no_part_of_a_word(selector: str) -> None:
     """A variation selector stands behind it, as in the red heart."""
     assert words_of(f"\u2764{selector}plum") == words_of("\u2764 plum")
+
+
+@given(st.text(max_size=60) | st.text("ab 明天 what the\n", max_size=60))
+def test_the_words_of_a_message_begin_with_those_of_a_query(text: str) -> None:
+    words = message_words(text)
+
+    assert query_words(text) == words[:MOST_WORDS]
+    assert len(words) == len(set(words))
+
+
+@pytest.mark.parametrize("gap", [" ", "\n"])
+def test_all_words_of_a_long_message_are_read_whole(gap: str) -> None:
+    words = [f"word{number}" for number in range(3000)]
+    unbroken = "x" * (2 * LONGEST_QUERY + 1)
+
+    assert message_words(gap.join(words)) == words
+    assert message_words(f"{unbroken}{gap}end") == ["x" * LONGEST_WORD, "x", "end"]
+
+
+def test_of_a_longer_message_both_ends_are_read() -> None:
+    text = f"{'first ' * (LONGEST_MESSAGE // 6)}xx middle {'last ' * (LONGEST_MESSAGE // 5)}"
+
+    assert message_words(text) == ["first", "xx", "last"]

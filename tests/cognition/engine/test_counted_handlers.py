@@ -159,7 +159,7 @@ def test_a_reply_keeps_what_the_models_server_needs_back_with_it() -> None:
 
 def test_the_scale_after_an_overflow_is_what_the_prompt_had_for_what_was_counted() -> None:
     """Here for one token, the least that a prompt counts as."""
-    session = Session(engine_with(context_tokens=4096, system=""))
+    session = Session(engine_with(context_tokens=4096, system="", edition=1))
     session(UserSpoke("Go", costs=FREE, tokens=(1,)))
 
     session(ModelFailed(effect("1.1.0"), evolve(TOO_LONG, needed_tokens=1500)))

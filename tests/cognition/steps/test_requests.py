@@ -58,8 +58,8 @@ def test_a_reset_forgets_how_wrong_the_estimates_were() -> None:
     assert LLMEngine(AgentConfig()).step(state, SessionReset()).next_state.window.scale == 1.0
 
 
-def test_a_second_overflow_takes_the_first_one_s_measure_back() -> None:
-    engine, state = LLMEngine(AgentConfig(context_tokens=2000)), AgentState()
+def test_in_edition_1_a_second_overflow_takes_the_first_one_s_measure_back() -> None:
+    engine, state = LLMEngine(AgentConfig(context_tokens=2000, edition=1)), AgentState()
     for _ in range(4):
         began = engine.step(state, UserSpoke("word " * 150))
         state = engine.step(began.next_state, ModelReplied(asked(began).effect_id, "Yes.")).next_state

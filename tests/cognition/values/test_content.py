@@ -13,10 +13,13 @@ from cognition import (
     CallModel,
     CodecError,
     ConfigError,
+    EffectId,
+    Failure,
     Image,
     Input,
     LLMEngine,
     Message,
+    ModelFailed,
     TextPart,
     UserMessage,
     UserSpoke,
@@ -200,7 +203,9 @@ def test_a_picture_counts_as_tokens_and_not_as_the_characters_of_its_bytes() -> 
 
 def test_pictures_that_do_not_fit_end_the_turn_with_a_reason() -> None:
     engine = LLMEngine(AgentConfig(context_tokens=1000))
-    *_, finished = engine.step(AgentState(), UserSpoke("", parts=(DOT, DOT))).decisions
+    asked = engine.step(AgentState(), UserSpoke("", parts=(DOT, DOT)))
+    refused = ModelFailed(EffectId("1.1.0"), Failure("too long", "context_overflow"))
+    *_, finished = engine.step(asked.next_state, refused).decisions
 
     assert "context_overflow" in str(finished)
 
