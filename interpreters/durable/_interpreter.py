@@ -186,6 +186,9 @@ class DurableInterpreter(AsyncInterpreter):
             threads=OBSERVER_THREADS,
             tasks=Tasks,
         )
+        if not observers.surrounding:  # what they ask of the engine is no step of the run
+            for delivery in observers.deliveries:
+                delivery.keeps_context = False
         super().__init__(
             parts.engine,
             program,
@@ -356,12 +359,12 @@ class DurableInterpreter(AsyncInterpreter):
     def _record(self, effect_id: EffectId, early: OverlappedStep) -> str | None:
         """Record the answer to the only effect in flight before the engine has stored it.
 
-        If that fails, return the text to store, without the note that it was recorded.
+        If that fails, or the process leaves, return the text to store, without the note that it was recorded.
         """
         if (made := self._made.get(effect_id)) is None:
             return None
         event = made.happened.event
-        if made.is_read_again and event is not None:
+        if made.is_read_again and event is not None and not self._engine.is_leaving:
             self._note(made.happened, came=made.came)
             early.begin(event)
             if early.has_begun:
@@ -443,9 +446,12 @@ class DurableInterpreter(AsyncInterpreter):
             return StepResult(at, TimerFired(effect.effect_id)).text()
         if isinstance(effect, SpawnWorker) and SpawnWorker not in self.program.performers:
             return await self._run_worker(effect, name)
+        alone = meanwhile is not None
+        if self._engine.is_leaving:
+            meanwhile = None
         recorded = meanwhile is not None and self._engine.calls_meanwhile
         work = partial(self._carry_out_in_step, effect, maybe, before, recorded)
-        text = await self._engine.step(name, work, alone=meanwhile is not None, meanwhile=meanwhile)
+        text = await self._engine.step(name, work, alone=alone, meanwhile=meanwhile)
         if effect.effect_id not in self._made:
             reserve_numbers(self._redactor, text)
         return text

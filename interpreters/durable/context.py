@@ -39,6 +39,10 @@ class DurableContext(Protocol):
     def calls_meanwhile(self) -> bool:
         """Whether ``step`` calls ``meanwhile``."""
 
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the process is about to end, so that no decision is recorded before its step is stored."""
+
     async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
         """Return the text of ``work``, from this or an earlier execution.
 

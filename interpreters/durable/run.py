@@ -13,6 +13,7 @@ has a run executed until it has ended.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -28,6 +29,7 @@ from interpreters.durable._verifying_writer import VerifyingWriter
 from interpreters.durable.context import DurableContext
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.serialization import RunOutcome, StepResult, WorkerStart, input_text, read_input
+from interpreters.loop.errors import PendingError
 from interpreters.loop.program.pending import outlives_its_run
 from interpreters.recording.journal import Journal, JournalReader, NotAJournalError, Record
 from interpreters.recording.recorder import MayWait, Recorder
@@ -52,7 +54,9 @@ class OpenedRun:
     records: tuple[Record, ...]
 
 
-async def run_durably(agent: DurableAgent, session: str, event: str, context: DurableContext, take: Take) -> str:
+async def run_durably(
+    agent: DurableAgent, session: str, event: str, context: DurableContext, take: Take, *, queued: bool = False
+) -> str:
     """Execute a run of a session, for the first time or again; return an ``RunOutcome`` as JSON.
 
     Args:
@@ -61,19 +65,22 @@ async def run_durably(agent: DurableAgent, session: str, event: str, context: Du
         event: the outer input as JSON, from ``serialization.input_text``.
         context: the engine.
         take: returns the session's recorder.
+        queued: whether the engine keeps a message that comes while the turn waits for answers, and executes its run
+            again later. Otherwise such a message is refused.
 
     Raises:
+        PendingError: ``queued``, and the turn waits for answers. Nothing was stored or recorded.
         TakenOverError: another process now executes the run.
         DurableDivergedError: the agent's logic differs from that which started the session, or this run.
         JournalError: the recording can't be read or written.
     """
-    return await _execute(agent, session, read_input(event), context, take, None)
+    return await _execute(agent, session, read_input(event), context, take, None, queued)
 
 
 async def run_worker(agent: DurableAgent, session: str, task: str, context: DurableContext, take: Take) -> str:
     """``run_durably`` for a worker; ``task`` is an ``WorkerStart`` as JSON."""
     errand = WorkerStart.read(task)
-    return await _execute(agent, session, errand.task, context, take, errand)
+    return await _execute(agent, session, errand.task, context, take, errand, False)
 
 
 async def _execute(
@@ -83,8 +90,10 @@ async def _execute(
     context: DurableContext,
     take: Take,
     errand: WorkerStart | None,
+    queued: bool,
 ) -> str:
     clock = RunClock(agent.given.get("clock"))
+    too_early: list[PendingError] = []
     opened: list[tuple[OpenedRun, DurableInterpreter]] = []
 
     async def open_at(lines: int | None) -> tuple[OpenedRun, DurableInterpreter]:
@@ -105,6 +114,9 @@ async def _execute(
             interpreter.check_waits(given)
             happened = await interpreter.prepare_input(given)
         except CogstepError as error:
+            if queued and isinstance(error, PendingError):
+                too_early.append(error)
+                raise asyncio.CancelledError from error  # of a step that was cancelled, no engine stores anything
             happened = StepResult(clock.real.time(), error=agent.hide(f"{type(error).__name__}: {error}"))
         return evolve(happened, lines=len(one.records) + 1).text()
 
@@ -115,6 +127,10 @@ async def _execute(
         one, interpreter = opened[0] if opened else await open_at(beginning.lines)
         reserve_numbers(one.redactor, input_text(beginning.event))
         return (await interpreter.carry(beginning)).text()
+    except BaseException:
+        if too_early:
+            raise too_early[0] from None
+        raise
     finally:
         for one, _ in opened:
             await _ask(one.recorder, one.journal.close)

@@ -50,6 +50,7 @@ from interpreters.observing.events import Event
 from interpreters.observing.observers import Observers
 from interpreters.recording.undo.restore import Restored, undo, undo_after
 from interpreters.tools.external import ExternalTool, Usable, as_tools
+from interpreters.tools.log_lines import hidden_line
 from interpreters.tools.tool import Tool
 from runtime.checking import checked_call
 
@@ -69,7 +70,7 @@ class HandleObservers(Observers):
 
     def warn(self, message: str) -> None:
         """Log the warning; it can't be an event, since only the session itself emits events."""
-        LOG.warning("%s", shown_name(message, LONGEST_LINE))
+        LOG.warning("%s", shown_name(hidden_line(message, self.hides), LONGEST_LINE))
 
 
 class HostLink(Protocol):
@@ -131,6 +132,7 @@ class AgentHandle:
         specs, hooks = tuple(tool.spec for tool in self.tools), tuple(self.program.hooks)
         self.config: AgentConfig = AgentConfig(system if isinstance(system, str) else "", specs, hooks=hooks, **fields)
         self.observers: Observers = HandleObservers(full["observers"], key)
+        self.observers.hides = self.program.hides
         self._host = host
         parts = full["journal"], host.files
         self.kept: HandleUndo = HandleUndo(key, *parts, resumed=full["resume"], force=full["fsync"] != "never")

@@ -378,6 +378,7 @@ class TurnStream:
                     return
                 if isinstance(event.value, ToolFailed):  # messages can't contain the exception of a tool that ran here
                     event = event.caused_by(self._causes.pop((event.session, event.value.effect_id), None))
+                self._context.copy().run(self._handle.observers.begin, event)  # before a tool that it starts
                 self._put(event)
             case say.Perform():
                 self._begin(notice)
@@ -451,6 +452,7 @@ class TurnStream:
                 effect_id=effect.effect_id,
                 tool=effect.call.name,
                 access=effect.access,
+                hides=self._handle.program.hides,
                 report=lambda text: self._handle.send(say.ProgressReport(*job.place, text)),
                 begins=partial(job.try_begin, effect.effect_id),
                 awaits=self._handle.program.tool_loop.run,

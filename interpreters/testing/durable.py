@@ -134,6 +134,7 @@ class MemoryContext:
     """
 
     calls_meanwhile: Final = True
+    is_leaving: Final = False
 
     def __init__(self, engine: MemoryEngine, process: _Process, agent: DurableAgent, run: str) -> None:
         self._engine = engine

@@ -46,10 +46,22 @@ examples:
   cogstep sessions move ada --store sqlite:///sessions.db --to . --as monday
 """
 
+BACKUP = """\
+Copy a database of sessions in SQLite, as it is at one moment, also while programs write to it.
+
+Copied are the file itself, with what is only in its -wal file so far, DBOS's database beside it (.dbos) and what
+`cogstep undo` puts back (.undo). Programs wait until the copy is done. A copy replaces the original: put its files in
+the place of the others while no program uses them. For PostgreSQL use pg_dump.
+
+examples:
+  cogstep sessions backup --store sqlite:///sessions.db --to backups/monday.db
+  cogstep sessions backup --store sqlite:///sessions.db --to monday.db --json
+"""
+
 SUFFIX = ".jsonl"
 
 SESSIONS = """\
-List, read, search, export, prune, copy and move recordings.
+List, read, search, export, prune, copy, move and back up recordings.
 
 A recording is a file made with --record. PLACE is such a file, or a directory, of which all files *.jsonl are looked
 at; without one it is the current directory, where `--record session.jsonl` puts them. With --store it is the name of
@@ -125,7 +137,7 @@ TITLE = 48
 
 
 def add(commands: Any) -> None:
-    actions = add_group(commands, "sessions", "list, show, search, export, prune and move recordings", SESSIONS)
+    actions = add_group(commands, "sessions", "list, show, search, prune, move and back up recordings", SESSIONS)
 
     listing = add_command(actions, "list", "list recorded sessions", LIST, _list)
     _add_places(listing)
@@ -171,6 +183,11 @@ def add(commands: Any) -> None:
         moving.add_argument("--to", metavar="TO", required=True, help=f"a directory, or a database: {EXAMPLES}")
         moving.add_argument("--as", dest="name", metavar="NAME", help="what it is called there, of one recording")
         moving.add_argument("--json", action="store_true", help="print one object a line")
+
+    backup = add_command(actions, "backup", "copy a database of sessions as it is now", BACKUP, _back_up)
+    backup.add_argument("--store", metavar="URL", required=True, help="the database: sqlite:///sessions.db")
+    backup.add_argument("--to", metavar="FILE", required=True, help="the copy; it must not exist")
+    backup.add_argument("--json", action="store_true", help="print one object a line")
 
 
 def _add_places(command: Any) -> None:
@@ -386,6 +403,18 @@ def _copy_or_move(options: argparse.Namespace, *, moves: bool) -> int:
             records = format_count(copied.records, "record")
             out().write_line(f"{recording.name}: {'moved' if moves else 'copied'} to {where} ({records})")
     return code
+
+
+def _back_up(options: argparse.Namespace) -> int:
+    copies = store_at(options.store).back_up(options.to)
+    for one in copies:
+        files = [path for path in one.rglob("*") if path.is_file()] if one.is_dir() else [one]
+        size = sum(path.stat().st_size for path in files)
+        if options.json:
+            out().write_json({"path": str(one), "bytes": size})
+        else:
+            out().write_line(f"{one}: {_format_size(size)}")
+    return ANSWERED
 
 
 def _targets(to: str) -> Callable[[str], Recording]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cognition import ConfigError
+from runtime.models.installation import install_line as _install_line
 
 try:
     import dbos as dbos
 except ImportError as _missing:  # pragma: no cover - the extra is installed wherever this is tested
-    raise ConfigError("sessions on DBOS need the extra: pip install 'cogstep[dbos]'") from _missing
+    raise ConfigError(f"sessions on DBOS need the extra: {_install_line('dbos')}") from _missing

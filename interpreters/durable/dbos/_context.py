@@ -20,12 +20,13 @@ import inspect
 import json
 import logging
 import sqlite3
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager, suppress
 from functools import wraps
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from attrs import frozen
 from dbos import DBOS, Serializer, SetWorkflowID
@@ -33,12 +34,16 @@ from dbos._error import DBOSAwaitedWorkflowCancelledError, DBOSWorkflowCancelled
 from sqlalchemy.exc import SQLAlchemyError
 
 from interpreters.durable._errors import DurableError, is_due_to
+from interpreters.durable._leaving import Activity
 from interpreters.durable.context import Meanwhile, Work
 from interpreters.recording.journal import JournalExistsError, JournalLockedError, TakenOverError
 from interpreters.recording.store import StoreError
-from interpreters.recording.store.database import Database
+from interpreters.recording.store.database import NOT_WHOLE, Database, lacks_wal
 from interpreters.recording.store.locations import locate
 from runtime.files import make_private
+
+T = TypeVar("T")
+V = TypeVar("V")
 
 LOG = logging.getLogger("cogstep")
 
@@ -55,6 +60,9 @@ OTHER_TABLES = ("42P01", "42P07", "42701", "42703")
 
 SQLITE_OTHER_TABLES = ("no such table", "no such column", "has no column", "duplicate column", "already exists")
 """SQLite's messages for the same."""
+
+TIMER: Final = "DBOS.sleep"
+"""The name of a timer's step, and like it, it stores the end of the wait: so timers of earlier versions go on."""
 
 LOOKED_EVERY = 1.0
 """Seconds between two checks whether a run with a longer step was cancelled."""
@@ -113,25 +121,52 @@ class Steps:
         work: the workflow of a worker.
         arguments: its arguments before the session and the task.
         cancellations: the process's cancellations.
+        activity: what the process knows of this execution while it leaves.
+        now: returns the seconds since the epoch by one clock for all processes: the database's.
     """
 
     calls_meanwhile: Final = True
 
-    def __init__(self, work: Callable[..., Any], arguments: tuple[str, ...], cancellations: Cancellations) -> None:
+    def __init__(
+        self,
+        work: Callable[..., Any],
+        arguments: tuple[str, ...],
+        cancellations: Cancellations,
+        activity: Activity | None = None,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self._work = work
         self._arguments = arguments
         self._cancellations = cancellations
+        self._activity = activity or Activity()
+        self._now = now
         self._run = str(DBOS.workflow_id)
         self._is_first: bool | None = None
         """Whether this is the run's first execution; None while unknown."""
 
+    @property
+    def is_leaving(self) -> bool:
+        return self._activity.is_leaving
+
     async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
-        if not (alone and self._is_first):
-            return await self._look_up(name, work, meanwhile)
-        text = await self._work_on_thread(work)
-        if meanwhile is not None:
-            text = meanwhile() or text
-        return await self._store(name, lambda: text)
+        is_recorded = False
+
+        def decide() -> str | None:
+            nonlocal is_recorded
+            instead = meanwhile() if meanwhile is not None else None
+            is_recorded = meanwhile is not None and instead is None
+            return instead
+
+        with self._activity.work():
+            if alone and self._is_first:
+                text = await self._work_on_thread(work)
+                stored = decide() or text
+                text = await self._store(name, lambda: stored)
+            else:
+                text = await self._look_up(name, work, None if meanwhile is None else decide)
+        if not is_recorded:
+            await self._activity.hold_back()
+        return text
 
     async def _work_on_thread(self, work: Work) -> str:
         async def carried() -> str:
@@ -150,7 +185,7 @@ class Steps:
             raise asyncio.CancelledError
         return text
 
-    async def _store(self, name: str, perform: Callable[[], str]) -> str:
+    async def _store(self, name: str, perform: Callable[[], V]) -> V:
         before = _nothing_kept.set(bool(self._is_first))
         try:
             return await DBOS.run_step_async({"name": name}, perform)
@@ -200,12 +235,29 @@ class Steps:
         return text
 
     async def sleep(self, name: str, seconds: float) -> None:
-        await DBOS.sleep_async(seconds)
+        begun = False
+
+        def deadline() -> float:
+            nonlocal begun
+            begun = True
+            return self._now() + seconds
+
+        with self._activity.work():
+            until: Any = await self._store(TIMER, deadline)
+        left = seconds
+        if not begun:  # an earlier execution has begun to wait; a wrong clock must not make it wait for longer
+            with suppress(StoreError):
+                left = min(seconds, float(until) - await asyncio.to_thread(self._now))
+        with self._activity.rest():
+            await asyncio.sleep(max(0.0, left))
+        await self._activity.hold_back()
 
     async def child(self, name: str, session: str, task: str) -> str:
-        with SetWorkflowID(f"{self._run}/{name}"):
+        with self._activity.work(), SetWorkflowID(f"{self._run}/{name}"):
             handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
-        text: str = await handle.get_result()
+        with self._activity.rest():
+            text: str = await handle.get_result()
+        await self._activity.hold_back()
         return text
 
 
@@ -247,6 +299,12 @@ def spare_lookups(dbos: DBOS) -> None:
         return None if _nothing_kept.get() else look(*asked, **named)
 
     database.check_operation_execution = look_or_not
+
+
+def take_no_more(dbos: DBOS) -> None:
+    """Stop a launched DBOS instance from taking further runs from the queues; it has no public function for that."""
+    for stop in getattr(dbos, "background_thread_stop_events", ()):
+        stop.set()
 
 
 def is_transient(error: BaseException | None) -> bool:
@@ -319,16 +377,24 @@ class DatabaseUrls:
 
         DBOS's data must be on the disk before a tool starts that must not start twice. In SQLite's default mode a
         commit is the deletion of a file, which a crash of the machine may undo; in WAL mode it is not. WAL mode also
-        waits for the disk once per step, not three or four times.
+        waits for the disk once per step, not three or four times. The mode is set once DBOS's tables are there.
+
+        Raises:
+            DurableError: the file is a copy without its write-ahead log.
         """
         path = locate(self.store).path
         if not path:
             return
+        own = f"{path}.dbos"
         with suppress(FileExistsError):
-            make_private(f"{path}.dbos")
+            make_private(own)
+        alone = lacks_wal(own)
         # Whatever is wrong with the file, DBOS finds it too, and that is told.
-        with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path}.dbos")) as file:
-            file.execute("PRAGMA journal_mode=WAL")
+        with suppress(sqlite3.Error), closing(sqlite3.connect(own)) as file:
+            if file.execute("SELECT 1 FROM sqlite_master").fetchone() is not None:
+                file.execute("PRAGMA journal_mode=WAL")
+            elif alone:  # before it has tables, it never gets a log
+                raise DurableError(f"{own}: {NOT_WHOLE.format(wal=f'{own}-wal')}")
 
 
 def database_urls(url: str) -> DatabaseUrls:
@@ -356,13 +422,12 @@ def database_urls(url: str) -> DatabaseUrls:
     return DatabaseUrls(url, engine.render_as_string(hide_password=False))
 
 
-def run_aside(work: Callable[[], None]) -> None:
+def run_aside(work: Callable[[], T]) -> T:
     """Run work that DBOS refuses in a thread with a running event loop."""
     if asyncio._get_running_loop() is None:
-        work()
-        return
+        return work()
     with ThreadPoolExecutor(1) as thread:
-        thread.submit(work).result()
+        return thread.submit(work).result()
 
 
 def should_log(record: logging.LogRecord) -> bool:

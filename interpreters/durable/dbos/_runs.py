@@ -32,13 +32,24 @@ from interpreters.recording.store import Executor, SqlStore
 from interpreters.recording.store.schema import LONGEST_NAME
 
 QUEUE: Final = "cogstep"
+
+AGENT_QUEUE: Final = f"{QUEUE}."
 """Prefix of the names of the run queues."""
+
+WAITING_QUEUE: Final = f"{QUEUE}-waits."
+"""Prefix of the names of the waiting queues, which no process polls; see ``_waiting``."""
+
+CLOSING: Final = "!"
+"""Follows the session's name in the id of a run that closes a turn; a quoted key never contains it."""
 
 PROCESS: Final = "dbos"
 """Prefix of the names of working processes."""
 
 RUN: Final = "cogstep.run"
 """The name of a run's workflow; a worker's workflow has another name."""
+
+CLOSINGS: Final = 1000
+"""The last priority of runs that close a turn."""
 
 POLLED_EVERY: Final = 0.1
 
@@ -106,7 +117,7 @@ class WorkerProcess:
 
 def queue_of(agent: str) -> str:
     """Return the queue of an agent's runs. Each agent has a queue, since not every process has every agent."""
-    return f"{QUEUE}.{agent}"
+    return f"{AGENT_QUEUE}{agent}"
 
 
 def poll_interval(queues: int) -> float:
@@ -116,8 +127,28 @@ def poll_interval(queues: int) -> float:
 
 def agent_of(run: Any) -> str:
     """Return the agent of a run's queue; empty for any other queue, such as that of a worker's run."""
-    name = run.queue_name or ""
-    return str(name.removeprefix(f"{QUEUE}.")) if name.startswith(f"{QUEUE}.") else ""
+    name = str(run.queue_name or "")
+    found = [name.removeprefix(prefix) for prefix in (AGENT_QUEUE, WAITING_QUEUE) if name.startswith(prefix)]
+    return found[0] if found else ""
+
+
+def is_closing(run: Any) -> bool:
+    """Whether a run closes a turn."""
+    return str(run.workflow_id).startswith(f"{session_of(run.workflow_id)}:{CLOSING}")
+
+
+def next_priority(before: Iterable[Any], closes: bool) -> int:
+    """Return the place of a new run behind those that are under way; one that closes a turn comes before messages.
+
+    DBOS orders by time, which is counted in seconds on SQLite and may go backwards.
+    """
+    taken = [one.priority or 0 for one in before if is_closing(one) or not closes]
+    return 1 + max(taken, default=0) if closes else 1 + max([CLOSINGS, *taken])
+
+
+def is_waiting(run: Any) -> bool:
+    """Whether a run is in a waiting queue."""
+    return run.status == "ENQUEUED" and str(run.queue_name or "").startswith(WAITING_QUEUE)
 
 
 def list_runs(client: DBOSClient, **wanted: Any) -> list[Any]:
@@ -131,7 +162,7 @@ def in_order(runs: Iterable[Any]) -> list[Any]:
 
 
 def move(client: DBOSClient, run: Any, queue: str) -> None:
-    """Move a run, if it is unchanged since the read, and all waiting runs of its session to a queue.
+    """Move a run, if it is unchanged since the read, and all runs of its session that have not begun to a queue.
 
     The runs of a session share a queue, which preserves their order.
     """
@@ -147,6 +178,7 @@ def move(client: DBOSClient, run: Any, queue: str) -> None:
             connection.execute(
                 rows.update()
                 .where(rows.c.queue_partition_key == session_of(run.workflow_id), rows.c.status == "ENQUEUED")
+                .where(~rows.c.queue_name.startswith(WAITING_QUEUE, autoescape=True))
                 .values(queue_name=queue)
             )
 
@@ -159,7 +191,11 @@ def move_stranded(client: DBOSClient, working: list[WorkerProcess], waiting: lis
     """
     first: dict[str, Any] = {}
     for one in in_order(waiting):
-        if one.name == RUN and not (agent_of(one) and _is_done(working, one.app_version or "", agent_of(one))):
+        if (
+            one.name == RUN
+            and not is_waiting(one)
+            and not (agent_of(one) and _is_done(working, one.app_version or "", agent_of(one)))
+        ):
             first.setdefault(session_of(one.workflow_id), one)
     if not first:
         return False
@@ -200,10 +236,16 @@ def run_of(run: str) -> str:
     return run.partition("/")[0]
 
 
+def database_time(store: SqlStore) -> float:
+    """Return the seconds since the epoch by the database's clock. Raises StoreError."""
+    now: float = store.database.read(lambda one: one.execute(select(store.database.now)).scalar_one(), time.time())
+    return now
+
+
 def clear(client: DBOSClient, store: SqlStore, older: float | None) -> int:
     found = list_runs(client)
     recorded = set(store.names())  # asked for behind the runs: whatever has ended until then is recorded
-    now: float = store.database.read(lambda one: one.execute(select(store.database.now)).scalar_one(), time.time())
+    now = database_time(store)
     ended = [one for one in found if one.status in ENDED]
     # What a worker came to is read again where the run is executed again that waits for it.
     under_way = {run_of(one.workflow_id) for one in found if one.status in UNDER_WAY}
@@ -259,7 +301,7 @@ def why_it_waits(status: Any, store: SqlStore) -> str:
         return f"no process of version {version} is at work, which began the session, only of {others}; start one"
     if not _is_done(working, version, agent := agent_of(status)):
         return f"no process at work has the agent {agent} in version {version}; start one that has it"
-    return ""
+    return "the turn before it waits for answers; hand them in with answer(), or cancel() it" * is_waiting(status)
 
 
 class Unattended:
@@ -269,11 +311,13 @@ class Unattended:
         self._looks = 0
         self._told: set[tuple[str, str]] = set()
 
-    def look(self, client: DBOSClient, store: SqlStore) -> None:
-        """Log them, at every ``TOLD_EVERY``-th call. Raises the errors of DBOS and the store."""
+    def look(self, client: DBOSClient, store: SqlStore) -> bool:
+        """Log them at every ``TOLD_EVERY``-th call, and return whether this was one. Raises the errors of DBOS and the
+        store.
+        """
         self._looks += 1
         if self._looks % TOLD_EVERY != 1:
-            return
+            return False
         working = live_workers(store)
         enqueued = list_runs(client, status="ENQUEUED")
         if move_stranded(client, working, enqueued):
@@ -291,6 +335,7 @@ class Unattended:
                 which = f"the version {version}, of which no process is at work; start one"
             LOG.warning("%d runs wait for %s, or fork their sessions", count, which)
         self._told = absent
+        return True
 
 
 def wait_for(run: str, look: Callable[[], list[Any]], timeout: float | None, store: SqlStore) -> None:
@@ -330,7 +375,7 @@ class OrphanedRuns:
 
     def __init__(self, store: SqlStore, own: str) -> None:
         self._store = store
-        self._own = own
+        self.own = own
         self._lock = Lock()
         self._executions: Counter[str] = Counter()
         """Number of current executions of each run here: a new one may start while one that was taken over is ending.
@@ -410,14 +455,14 @@ class OrphanedRuns:
             Exception: any error of DBOS or the store; the next check finds the rest.
         """
         living = {one.id for one in self._store.executors() if is_at_work(one)}
-        first = self._own == min(living | {self._own})
-        begun = list_runs(client, status="PENDING", name=[RUN, WORK], executor_id=None if first else self._own)
+        first = self.own == min(living | {self.own})
+        begun = list_runs(client, status="PENDING", name=[RUN, WORK], executor_id=None if first else self.own)
         with self._lock:
-            mine = {one.workflow_id for one in begun if one.executor_id == self._own}
+            mine = {one.workflow_id for one in begun if one.executor_id == self.own}
             idle = {run for run in mine if run not in self._executions}
             left = {run for run in idle & self._idle if self._resumed.get(run, NEVER)[1] <= self._looks}
         for one in begun:
-            if one.workflow_id in left or (one.executor_id not in living and one.executor_id != self._own):
+            if one.workflow_id in left or (one.executor_id not in living and one.executor_id != self.own):
                 self._requeue(client, one)
         with self._lock:
             self._idle = idle - left
@@ -434,7 +479,7 @@ class OrphanedRuns:
 
     def hand_over(self, client: DBOSClient) -> None:
         """Hand over all runs that this process has started; it stops working but may live on. Raises as ``resume``."""
-        for one in list_runs(client, status="PENDING", name=[RUN, WORK], executor_id=self._own):
+        for one in list_runs(client, status="PENDING", name=[RUN, WORK], executor_id=self.own):
             self._requeue(client, one)
 
     def _requeue(self, client: DBOSClient, run: Any) -> None:
@@ -443,7 +488,7 @@ class OrphanedRuns:
         """
         with self._lock:
             queue = self._elsewhere.pop(run.workflow_id, "")
-        if queue and run.executor_id == self._own:
+        if queue and run.executor_id == self.own:
             move(client, run, queue)
         else:
             client._sys_db.reenqueue_for_recovery(run.workflow_id, [run.executor_id], INTERNAL_QUEUE_NAME)
@@ -456,5 +501,6 @@ def queue_before(client: DBOSClient, run: str) -> str:
     """
     runs = in_order(list_runs(client, workflow_id_prefix=f"{session_of(run)}:", name=RUN, status=UNDER_WAY))
     own = next((one.queue_name for one in runs if one.workflow_id == run), None)
-    first = runs[0].queue_name if runs and own else own
+    begun = [one for one in runs if not is_waiting(one)]
+    first = begun[0].queue_name if begun and own else own
     return first if first and first != own else ""

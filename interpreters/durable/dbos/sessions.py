@@ -2,8 +2,7 @@
 
     agent = DurableAgent("helper", load_model, tools=[pay], approve=ask_later)
     sessions = DBOSSessions(agent, "postgresql://ada@db.example/agents")
-    with sessions.worker():          # in each process that is to work at sessions
-        ...
+    sessions.work()                  # in each process that is to work at sessions, until SIGTERM
     run = sessions.send("ada", "Pay the invoice.")
     sessions.result(run).pending     # (AskApproval(effect_id='1.1.1', ...),)
     sessions.answer("ada", "1.1.1", True)
@@ -19,14 +18,17 @@ process resumes the workflows of dead ones, see ``dbos_left``.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
+import signal
 import threading
+import time
 import uuid
-from collections.abc import Iterable, Iterator
-from functools import reduce
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial, reduce
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from dbos import DBOS, DBOSClient, DBOSConfig, EnqueueOptions
@@ -36,6 +38,7 @@ from cognition import PROTOCOL_VERSION, CancelAsked, CogstepError, ConfigError, 
 from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
 from interpreters.durable._errors import DurableError, run_error
+from interpreters.durable._leaving import DRAIN, Leaving, first_signal
 from interpreters.durable.dbos._context import (
     Cancellations,
     JsonSerializer,
@@ -46,9 +49,11 @@ from interpreters.durable.dbos._context import (
     run_aside,
     should_log,
     spare_lookups,
+    take_no_more,
     unusable_error,
 )
 from interpreters.durable.dbos._runs import (
+    CLOSING,
     POLLED_EVERY,
     QUEUE,
     RUN,
@@ -59,24 +64,36 @@ from interpreters.durable.dbos._runs import (
     Version,
     agent_of,
     clear,
+    database_time,
+    is_closing,
     list_runs,
+    next_priority,
     poll_interval,
     process_name,
     queue_of,
+    run_of,
     versions_of,
     wait_for,
 )
+from interpreters.durable.dbos._waiting import hold, keep_waiting, release, release_forgotten
 from interpreters.durable.definition import NAME, DurableAgent, agent_named, answer_input, pending_of
 from interpreters.durable.model_hosts.hosts import HostStates, ModelHost
 from interpreters.durable.run import run_durably, run_worker
 from interpreters.durable.serialization import RunOutcome, input_text
+from interpreters.loop.errors import PendingError
 from interpreters.loop.program.message_content import Content
 from interpreters.loop.program.pending import Postponable
-from interpreters.recording.journal import JournalReader
+from interpreters.recording.journal import JournalReader, NotAJournalError
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.sessions import Transcript, read_transcript
+from interpreters.recording.store.database import PATIENCE, is_starting
 from runtime.checking import checked_call
 from runtime.closeable import Closeable
+
+T = TypeVar("T")
+
+STARTING_PAUSE = 0.2
+"""Seconds between two tries to reach a database that is starting up."""
 
 LOOKED_AFTER_EVERY = 2.0
 """Seconds between two checks for runs that belong to no living process."""
@@ -85,9 +102,6 @@ IDLE_AFTER = 10.0
 """Seconds after which PostgreSQL ends an idle transaction: a process stopped in the middle of a transaction holds rows
 of the queue and would block all other processes.
 """
-
-CLOSING = "!"
-"""Follows the session's name in the id of a run that closes a turn; a quoted key never contains it."""
 
 _at_work = threading.Lock()
 """Held while this process is a worker: DBOS is a singleton in a process, and destroying it ends it for all users."""
@@ -144,7 +158,8 @@ class DBOSSessions(Closeable):
     def send(self, session: str, content: Content, *, agent: str | None = None, key: str | None = None) -> str:
         """Send a message to a session and return the run's id. The first message starts the session.
 
-        When this returns, the message is stored: a process will handle it.
+        When this returns, the message is stored: a process will handle it. If the turn before waits for answers, the
+        message waits until that turn is over.
 
         Args:
             session: letters, digits, ``_``, ``.`` and ``-``, 64 characters at most.
@@ -170,9 +185,10 @@ class DBOSSessions(Closeable):
 
     @checked_call
     def cancel(self, session: str, reason: str = "", *, agent: str | None = None) -> str:
-        """Stop the session's turn and drop the messages queued after it. Return the id of the run that closes the turn.
+        """Stop the session's turn; return the id of the run that closes it.
 
-        A running step is cancelled within a second if its process lives.
+        Messages that were sent before and have not started are still handled. A running step is cancelled within a
+        second if its process lives.
 
         Raises:
             NotAJournalError: the session does not exist.
@@ -180,13 +196,15 @@ class DBOSSessions(Closeable):
         own = self._agent(agent)
         self._check_started(session)
         client = self._connect()
-        runs = self._runs(session, UNDER_WAY)
-        closing = [one for one in runs if one.workflow_id.startswith(f"{session}:{CLOSING}")]  # these close it too
-        for one in runs:
-            if one not in closing:
-                with self._translate_errors():
-                    client.cancel_workflow(one.workflow_id, cancel_children=True)
-        if len(runs) > len(closing) and not any(one.status == "PENDING" for one in closing):
+        with self._translate_errors():
+            hold(client, session)  # else the next message begins before this turn is closed
+        runs = self._runs(session, ["PENDING"])
+        closing = [one for one in runs if is_closing(one)]  # these close it too
+        stopped = [one for one in runs if one not in closing and not self._will_wait(one, session, own)]
+        for one in stopped:
+            with self._translate_errors():
+                client.cancel_workflow(one.workflow_id, cancel_children=True)
+        if stopped and not closing:
             self.store.fence(session)
         return self._enqueue(session, CancelAsked(reason), own.name, None)
 
@@ -288,6 +306,16 @@ class DBOSSessions(Closeable):
             self._client.destroy()
             self._client = None
 
+    def _will_wait(self, run: Any, session: str, agent: DurableAgent) -> bool:
+        """Whether a run has only come to see that its message has to wait: it is no part of the turn."""
+        with self._translate_errors():
+            if self._connect().list_workflow_steps(run.workflow_id):
+                return False
+        try:
+            return bool(pending_of(agent, self.recorder(session)))
+        except NotAJournalError:  # it is the first run
+            return False
+
     # -------------------------------------------------------------------------------------------------- the enqueueing
 
     def _enqueue(self, session: str, event: Input | None, agent: str | None, key: str | None) -> str:
@@ -310,12 +338,9 @@ class DBOSSessions(Closeable):
             "workflow_id": run,
             "app_version": before[0].app_version if before else self._version_of(session),
             "queue_partition_key": session,
-            # DBOS orders by time, which is counted in seconds on SQLite and may go backwards: so each message is told
-            # to be worked at behind those that wait.
-            "priority": 1 + max((one.priority or 0 for one in before), default=0),
+            "priority": next_priority(before, bool(closing)),
         }
-        with self._translate_errors():
-            client.enqueue(place, own.name, session, input_text(hidden))
+        self._patiently(lambda: client.enqueue(place, own.name, session, input_text(hidden)))  # once, by its id
         return run
 
     def _version_of(self, session: str) -> str:
@@ -330,8 +355,8 @@ class DBOSSessions(Closeable):
                 pass
 
     def _runs(self, session: str, status: list[str] | None = None, limit: int | None = None) -> list[Any]:
-        with self._translate_errors():
-            return list_runs(self._connect(), workflow_id_prefix=f"{session}:", status=status, limit=limit)
+        client = self._connect()
+        return self._patiently(lambda: list_runs(client, workflow_id_prefix=f"{session}:", status=status, limit=limit))
 
     def _agent(self, name: str | None) -> DurableAgent:
         return agent_named(self.agents, name)
@@ -343,16 +368,31 @@ class DBOSSessions(Closeable):
         if self._process != os.getpid():  # a forked child leaves its parent's connections alone
             self._client, self._process = None, os.getpid()
         if self._client is None:
-            with self._translate_errors():
-                self._place.make_ready()
-                DBOS.migrate(self._place.engine)
-                self._client = DBOSClient(
-                    system_database_url=self._place.engine,
-                    serializer=JsonSerializer(self._hide),
-                    application_name=QUEUE,
-                    retry_connection_errors=False,
-                )
+            self._client = self._patiently(self._new_client)
         return self._client
+
+    def _new_client(self) -> DBOSClient:
+        self._place.make_ready()
+        DBOS.migrate(self._place.engine)
+        self._place.make_ready()
+        return DBOSClient(
+            system_database_url=self._place.engine,
+            serializer=JsonSerializer(self._hide),
+            application_name=QUEUE,
+            retry_connection_errors=False,
+        )
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Ask again for as long as a restart takes, while the database is starting up or shutting down."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with self._translate_errors():
+                    return ask()
+            except CogstepError as error:
+                if not is_starting(error) or time.monotonic() > until:
+                    raise
+            time.sleep(STARTING_PAUSE)
 
     @contextlib.contextmanager
     def _translate_errors(self) -> Iterator[None]:
@@ -365,12 +405,25 @@ class DBOSSessions(Closeable):
 
     # -------------------------------------------------------------------------------------------------- from the inside
 
+    def work(self, *, drain: float = DRAIN) -> None:
+        """Work at sessions in this process until SIGTERM or Ctrl-C, in its main thread; as ``worker``.
+
+        Raises:
+            ConfigError: this is not the main thread. All errors of ``worker``.
+        """
+        with first_signal(signal.SIGTERM, signal.SIGINT) as wait, self.worker(drain=drain):
+            wait()
+
     @contextlib.contextmanager
-    def worker(self) -> Iterator[None]:
+    def worker(self, *, drain: float = DRAIN) -> Iterator[None]:
         """Work at sessions in this process until the block is left; other processes continue unfinished runs.
 
         Only one block at a time in a process, in any of its threads or event loops; not in a forked child of such a
         process.
+
+        Args:
+            drain: the seconds that leaving waits for running tools and model calls. No further ones start, and
+                those that take longer are cancelled.
 
         Raises:
             StoreError, DurableError: the database can't be used (the message has the remedy), or the process is already
@@ -381,8 +434,8 @@ class DBOSSessions(Closeable):
                 "this process, or the one that it was forked from, works at sessions already: leave the block of the "
                 "first worker(), give one DBOSSessions all agents, or start another process"
             )
-        with contextlib.ExitStack() as leaving:
-            leaving.callback(_at_work.release)
+        with contextlib.ExitStack() as held:
+            held.callback(_at_work.release)
             own = self.store.join(process_name(self.version, self.agents))
             self._connect()
             left = OrphanedRuns(self.store, own)
@@ -395,18 +448,20 @@ class DBOSSessions(Closeable):
                 "log_level": "ERROR",
                 "sys_db_idle_transaction_timeout_sec": IDLE_AFTER,
             }
-            stop = threading.Event()
+            leaving, stop = Leaving(), threading.Event()
             watch = threading.Thread(target=self._look_after, args=(left, stop), name="cogstep-takeover")
             try:
                 self.hosts.load()
                 with self._translate_errors():
-                    run_aside(lambda: self._launch(config, left))
+                    engine = run_aside(lambda: self._launch(config, left, leaving))
                 watch.start()
                 yield
             finally:
                 stop.set()
                 if watch.ident is not None:
                     watch.join()
+                    take_no_more(engine)
+                    leaving.wait(drain)
                 run_aside(lambda: DBOS.destroy(destroy_registry=True))
                 with contextlib.suppress(CogstepError), self._translate_errors():
                     left.hand_over(self._connect())  # else others go on once this process has ended
@@ -414,10 +469,10 @@ class DBOSSessions(Closeable):
                     self.store.join("")  # it works no more, though it may live on
                 self.hosts.close()
 
-    def _launch(self, config: DBOSConfig, left: OrphanedRuns) -> None:
+    def _launch(self, config: DBOSConfig, left: OrphanedRuns, leaving: Leaving) -> DBOS:
         engine = DBOS(config=config)
         logging.getLogger("dbos").addFilter(should_log)
-        self._register(left)
+        self._register(left, leaving)
         queues = [queue_of(name) for name in self.agents]
         DBOS.listen_queues(queues)
         DBOS.launch()
@@ -427,8 +482,9 @@ class DBOSSessions(Closeable):
             DBOS.register_queue(
                 one, partition_concurrency=1, worker_concurrency=self.at_once, polling_interval_sec=seconds
             )
+        return engine
 
-    def _register(self, left: OrphanedRuns) -> None:
+    def _register(self, left: OrphanedRuns, leaving: Leaving) -> None:
         from interpreters.durable.model_hosts.hosted_model import make_host_adapter
 
         on = make_host_adapter(self.hosts, self.store)
@@ -439,26 +495,38 @@ class DBOSSessions(Closeable):
         cancellations = Cancellations()
 
         async def run(name: str, session: str, event: str) -> str:
-            return await _carried(run_durably, name, session, event)
+            return await _carried(partial(run_durably, queued=True), name, session, event)
 
         async def work(name: str, session: str, task: str) -> str:
             return await _carried(run_worker, name, session, task)
 
         async def _carried(execute: Any, name: str, session: str, text: str) -> str:
             own = str(DBOS.workflow_id)
-            with left.executing(own):
+            with left.executing(own), leaving.activity() as activity:
                 await left.check_place(self._connect, own, name, self.agents)
-                agent, context = on(self._agent(name), session), Steps(work, (name,), cancellations)
+                agent = on(self._agent(name), session)
+                context = Steps(work, (name,), cancellations, activity, lambda: database_time(self.store))
                 try:
-                    ended: str = await execute(agent, session, text, context, take)
+                    ended: str = await _to_end(execute(agent, session, text, context, take), agent, own, name)
+                    if run_of(own) == own and not RunOutcome.read(ended).pending:
+                        await asyncio.to_thread(lambda: release(self._connect(), session))
                     return ended
                 except Exception as error:
                     if not is_transient(error):
-                        if isinstance(error, CogstepError):
-                            return RunOutcome(0.0, error=agent.hide(f"{type(error).__name__}: {error}")).text()
                         raise
                     left.give_up(own)  # it goes on once the database is back, or ends where another execution has it
                     raise postpone(error) from None
+
+        async def _to_end(execution: Awaitable[str], agent: DurableAgent, own: str, name: str) -> str:
+            try:
+                return await execution
+            except PendingError:
+                await asyncio.to_thread(lambda: keep_waiting(self._connect(), own, name, left.own))
+                raise asyncio.CancelledError from None  # of an error, DBOS would look for the outcome once a second
+            except CogstepError as error:
+                if is_transient(error):
+                    raise
+                return RunOutcome(0.0, error=agent.hide(f"{type(error).__name__}: {error}")).text()
 
         work = DBOS.workflow(name=WORK, max_recovery_attempts=None)(work)
         DBOS.workflow(name=RUN, max_recovery_attempts=None)(run)
@@ -468,4 +536,5 @@ class DBOSSessions(Closeable):
         while not stop.wait(LOOKED_AFTER_EVERY):
             with contextlib.suppress(CogstepError), self._translate_errors():
                 left.resume(self._connect())
-                unattended.look(self._connect(), self.store)
+                if unattended.look(self._connect(), self.store):
+                    release_forgotten(self._connect())

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection
 from contextlib import suppress
 from http.client import HTTPException
-from typing import Any
+from typing import Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
 from urllib.request import Request, urlopen
@@ -24,9 +24,28 @@ NOT_REACHED = b"META0003"
 """The server's error code for an unreachable address."""
 
 
+HEAR: Final = "run"
+"""The handler of messages: one at a time of a session, each until its turn may begin and has run."""
+
+ANSWER: Final = "answer"
+"""The handler of all other inputs, which a message that waits for the end of the turn does not hold up."""
+
+WAITER: Final = "cogstep-waiter"
+"""The header with the awakeable of a message that waits, and the key of a session's state that keeps it."""
+
+VERSIONED: Final = "cogstep-version."
+
+
 def entrance_name(agent: str) -> str:
     """Return the name of the virtual object that chooses the version for a session."""
     return f"cogstep.{agent}"
+
+
+def versioned_name(agent: str, version: str) -> str:
+    """Return the name of the object that runs the sessions of one version. The length separates the names, as both may
+    contain dots.
+    """
+    return f"{VERSIONED}{len(agent)}.{agent}.{version}"
 
 
 @frozen
@@ -75,14 +94,14 @@ class RestateServer:
                 raise ConfigError(f"{what} has to be an address such as http://127.0.0.1:8080, not {show(url)}")
         return cls(ingress.rstrip("/"), admin.rstrip("/"))
 
-    def send(self, service: str, key: str, body: str, idempotency: str = "") -> str:
-        """Invoke a session's run; return the invocation's id once the server has it on its disk.
+    def send(self, service: str, key: str, body: str, idempotency: str = "", handler: str = HEAR) -> str:
+        """Invoke a handler of a session; return the invocation's id once the server has it on its disk.
 
         Raises:
             DurableError: there is no server, or it does not have the service.
         """
         headers = {"Idempotency-Key": idempotency} if idempotency else {}
-        path = f"/{service}/{quote(key, safe='')}/run/send"
+        path = f"/{service}/{quote(key, safe='')}/{handler}/send"
         try:
             reply = _call("POST", self.ingress, path, body.encode(), headers)
         except DurableError as error:
@@ -95,6 +114,8 @@ class RestateServer:
                 "than `message-size-limit` in the server's configuration, or the server was ended"
             ) from error
         if reply.status == 404 and reply.message is not None:
+            if handler != HEAR:  # its processes have an earlier cogstep, which takes every input there
+                return self.send(service, key, body, idempotency)
             raise DurableError(
                 f"the Restate server at {self.ingress} knows no {service.partition('.')[2]!r}: start a process that "
                 "serves this agent"
@@ -149,7 +170,15 @@ class RestateServer:
         if reply.status >= 300:
             _check_role("admin", self.admin)
             raise DurableError(f"the Restate server at {self.admin} did not take {url}: {reply.problem()}")
-        known = {str(one["name"]) for one in reply.json(self.admin)["services"]}
+        found = reply.json(self.admin)["services"]
+        known = {str(one["name"]) for one in found}
+        handlers = {str(one["name"]): {str(handler["name"]) for handler in one.get("handlers", ())} for one in found}
+        if known.issuperset(services) and any(
+            ANSWER not in handlers[name] for name in services if not name.startswith(VERSIONED)
+        ):
+            # An earlier cogstep served here: the server keeps what it knows of an address, unless it is told.
+            body = json.dumps({"uri": url, "force": True}).encode()
+            _call("POST", self.admin, "/deployments", body, {})
         if not known.issuperset(services):
             missing = ", ".join(sorted(set(services) - known))
             raise DurableError(
@@ -180,17 +209,24 @@ class RestateServer:
                 path = f"/deployments/{quote(str(one['id']), safe='')}"
                 _call("PATCH", self.admin, path, json.dumps({"uri": url}).encode(), {})
 
-    def invocations(self, service: str, key: str) -> list[dict[str, Any]]:
-        """Return the unfinished invocations of an object: each with ``id``, ``status`` and ``idempotency_key``.
+    def invocations(self, agent: str, key: str) -> list[dict[str, Any]]:
+        """Return a session's unfinished invocations, each with ``id`` and ``idempotency_key``.
+
+        ``at_work`` is whether the run has begun, and does not wait for another one, or for the end of a turn.
 
         Raises:
             DurableError: there is no server.
         """
-        key = key.replace("'", "''")
-        statement = (
-            "SELECT id, status, idempotency_key FROM sys_invocation WHERE status <> 'completed' AND "
-            f"target_service_name = '{service}' AND target_service_key = '{key}'"
+        quoted, entrance = key.replace("'", "''"), entrance_name(agent)
+        rows = self._select(
+            "SELECT id, idempotency_key, target_service_name, status, invoked_by_id FROM sys_invocation "
+            f"WHERE status <> 'completed' AND target_service_key = '{quoted}' AND (target_service_name = '{entrance}' "
+            f"OR target_service_name LIKE '{versioned_name(agent, '')}%')"
         )
+        begun = {one.get("invoked_by_id") for one in rows if one["status"] not in WAITING}
+        return [{**one, "at_work": one["id"] in begun} for one in rows if one["target_service_name"] == entrance]
+
+    def _select(self, statement: str) -> list[dict[str, Any]]:
         reply = _call("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
         if reply.status >= 300:
             _check_role("admin", self.admin)
@@ -199,24 +235,26 @@ class RestateServer:
         return rows
 
     def why_it_waits(self, invocation: str) -> str:
-        """Return the failures that block an invocation or the calls of its session; empty if unknown.
+        """Return the failures that block an invocation or the calls of its session, or that the turn waits for answers;
+        empty if unknown.
 
         Pass only an id that the server returned: it is part of an SQL statement.
         """
         quoted = invocation.replace("'", "''")
-        statement = (
-            "SELECT target, status, last_failure FROM sys_invocation WHERE status <> 'completed' "
-            "AND last_failure IS NOT NULL AND target_service_key = "
-            f"(SELECT target_service_key FROM sys_invocation WHERE id = '{quoted}')"
-        )
+        session = f"(SELECT target_service_key FROM sys_invocation WHERE id = '{quoted}')"
         with suppress(DurableError, TimeoutError, LookupError):
-            reply = _call("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
-            if reply.status < 300:
-                rows = reply.json(self.admin)["rows"]
-                found = [f"{one['target']} is {one['status']}: {one['last_failure']}" for one in rows[:SHOWN]]
-                return "; ".join(found)
+            failed = self._select(
+                "SELECT target, status, last_failure FROM sys_invocation WHERE status <> 'completed' "
+                f"AND last_failure IS NOT NULL AND target_service_key = {session}"
+            )
+            if failed:
+                return "; ".join(f"{one['target']} is {one['status']}: {one['last_failure']}" for one in failed[:SHOWN])
+            if self._select(f"SELECT key FROM state WHERE key = '{WAITER}' AND service_key = {session}"):
+                return "the turn before it waits for answers; hand them in with answer(), or cancel() it"
         return ""
 
+
+WAITING = ("pending", "inboxed", "scheduled")
 
 SHOWN = 2
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final
@@ -22,6 +23,7 @@ from restate.vm import FirstCompletedUnresolvedFuture, SingleUnresolvedFuture
 
 from cognition import CogstepError
 from interpreters.durable._errors import is_due_to
+from interpreters.durable._leaving import Activity, Leaving
 from interpreters.durable.context import Meanwhile, Work
 from interpreters.durable.serialization import RunOutcome
 from interpreters.recording.journal import JournalLockedError, JournalWriteError
@@ -108,6 +110,9 @@ WAKE: Final[Any] = {"type": "restate.run_completed", "data": None}
 LEAVE: Final[Any] = {"type": "http.disconnect"}
 """Makes the task that waits at the connection stop, at a point without a half-sent message."""
 
+LATE = 1.0
+"""Seconds after which a timer that the server has not reported counts as fired."""
+
 REFUSED = 422
 """The status of an invocation that failed with an error of ours, which another attempt would only repeat."""
 
@@ -119,16 +124,22 @@ class RestateContext:
         context: the context passed to the handler.
         service: the virtual object that runs workers.
         hide: hides secrets in error messages, which the server stores and shows.
+        activity: what the process knows of this attempt while it leaves.
     """
 
     calls_meanwhile: Final = True
 
-    def __init__(self, context: ObjectContext, service: str, hide: Callable[[str], str]) -> None:
+    def __init__(
+        self, context: ObjectContext, service: str, hide: Callable[[str], str], activity: Activity | None = None
+    ) -> None:
         assert isinstance(context, ServerInvocationContext)
         self._context = context
         self._line = AttemptConnection(context)
         self._service = service
         self._hide = hide
+        self._activity = activity or Activity()
+        self._is_sent = False
+        """Whether the text of a step is on its way to the server while its answer is recorded."""
         self._awaited: dict[int, tuple[Any, asyncio.Future[Any] | None]] = {}
         """For each handle its Restate future, and the future of the waiting effect; None if it no longer waits."""
         self._open = FirstCompletedUnresolvedFuture([])
@@ -136,7 +147,18 @@ class RestateContext:
         self.failure: BaseException | None = None
         """The reason why this attempt ends: it was cancelled, lost its server, or continues in another attempt."""
 
+    @property
+    def is_leaving(self) -> bool:
+        return self._activity.is_leaving and not self._is_sent
+
     async def step(self, name: str, work: Work, *, alone: bool = False, meanwhile: Meanwhile | None = None) -> str:
+        with self._activity.work():
+            text = await self._stored(name, work, alone, meanwhile)
+        if meanwhile is None:  # else the next effect is recorded, and has to begin
+            await self._activity.hold_back()
+        return text
+
+    async def _stored(self, name: str, work: Work, alone: bool, meanwhile: Meanwhile | None) -> str:
         at_work: list[asyncio.Task[Any]] = []
         given_up = False
         alone = alone and self._waiting is None  # else there is one that waits for what was given up
@@ -165,15 +187,23 @@ class RestateContext:
         return result.decode()
 
     async def sleep(self, name: str, seconds: float) -> None:
-        await self._result(self._context.sleep(timedelta(seconds=seconds), name))
+        future = self._context.sleep(timedelta(seconds=seconds), name)
+        # The server is sent the end by this process's clock. If that is ahead, the wait must not be longer.
+        with self._activity.rest(), suppress(TimeoutError):
+            async with asyncio.timeout(seconds + LATE):
+                await self._result(future)
+        await self._activity.hold_back()
 
     async def child(self, name: str, session: str, task: str) -> str:
         future = self._context.generic_call(self._service, "work", task.encode(), key=session)
         try:
-            result: bytes = await self._result(future)
+            with self._activity.rest():
+                result: bytes = await self._result(future)
+            text = result.decode()
         except TerminalError as error:
-            return RunOutcome(0.0, error=error.message).text()
-        return result.decode()
+            text = RunOutcome(0.0, error=error.message).text()
+        await self._activity.hold_back()
+        return text
 
     async def close(self) -> None:
         if self._waiting is not None:
@@ -202,10 +232,13 @@ class RestateContext:
             self._line.end()
 
     def _run_meanwhile(self, meanwhile: Meanwhile) -> None:
+        self._is_sent = True
         try:
             meanwhile()
         except Exception as error:
             raise to_server_error(error, self._hide) from None
+        finally:
+            self._is_sent = False
 
     async def _result(self, future: Any) -> Any:
         if self.failure is not None:
@@ -255,12 +288,22 @@ async def _settle(future: Any, settled: asyncio.Future[Any] | None) -> None:
 
 
 async def execute(
-    context: ObjectContext, service: str, hide: Callable[[str], str], run: Callable[[RestateContext], Awaitable[str]]
+    context: ObjectContext,
+    service: str,
+    hide: Callable[[str], str],
+    run: Callable[[RestateContext], Awaitable[str]],
+    leaving: Leaving | None = None,
 ) -> bytes:
     """Run an attempt of an invocation and convert its errors for the server: permanent errors end it, all others cause
     another attempt.
     """
-    engine = RestateContext(context, service, hide)
+    with (leaving or Leaving()).activity() as activity:
+        return await _execute(RestateContext(context, service, hide, activity), hide, run)
+
+
+async def _execute(
+    engine: RestateContext, hide: Callable[[str], str], run: Callable[[RestateContext], Awaitable[str]]
+) -> bytes:
     try:
         return (await run(engine)).encode()
     except asyncio.CancelledError:

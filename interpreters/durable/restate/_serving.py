@@ -1,12 +1,16 @@
 """The services of a process for a Restate server: for each agent a virtual object that runs its sessions, and another
 that chooses the version of the agent for a session.
 
-    cogstep.assistant              key: session    run: by the version that began the session, or by this one
+    cogstep.assistant              key: session    run, answer: by the version that began the session, or by this one
     cogstep-version.9.assistant.2  key: session    run, work: of version 2
 
 The server sends an invocation of the first object to the newest deployment, and those of the others to the deployment
 that has them. So an older version finishes the sessions that it started, and new sessions start with the newest
 version.
+
+A message that comes while the turn waits for answers stays in ``run`` of the first object, and the messages behind it
+stay in its queue. ``run`` of the second object wakes it at the end of the turn. Answers and cancellations overtake it:
+they go through ``answer``.
 """
 
 from __future__ import annotations
@@ -24,15 +28,18 @@ from hypercorn import protocol
 from hypercorn.asyncio import serve
 from hypercorn.config import Config
 from hypercorn.protocol.h2 import H2Protocol
-from restate import ObjectContext, VirtualObject
+from restate import ObjectContext, ObjectSharedContext, VirtualObject, wait_completed
 from restate.endpoint import Endpoint
 from restate.retry_policy import InvocationRetryPolicy
 
 from cognition import ConfigError
+from interpreters.durable._leaving import Leaving
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.restate._client import entrance_name
+from interpreters.durable.restate._client import ANSWER, HEAR, WAITER, entrance_name, versioned_name
 from interpreters.durable.restate._context import BYTES, execute
 from interpreters.durable.run import Take, run_durably, run_worker
+from interpreters.durable.serialization import RunOutcome
+from interpreters.loop.errors import PendingError
 
 
 class ForgivingH2(H2Protocol):
@@ -72,6 +79,16 @@ It is never dropped: its message has been acknowledged.
 
 VERSION: Final = "version"
 
+TOO_EARLY: Final = b"the turn waits for answers"
+"""Returned for a message that can't be taken yet."""
+
+FIRST_PAUSE: Final = timedelta(minutes=1)
+
+LONGEST_PAUSE: Final = timedelta(hours=1)
+"""The maximum time between two tries of a message that waits. Usually the end of the turn wakes it, but not if another
+agent has the turn.
+"""
+
 BACKLOG: Final = 100
 
 GRACE: Final = 1.0
@@ -79,13 +96,6 @@ GRACE: Final = 1.0
 
 ROUNDS: Final = 10
 """After this number of waits its connections are closed."""
-
-
-def versioned_name(agent: str, version: str) -> str:
-    """Return the name of the object that runs the sessions of one version. The length separates the names, as both may
-    contain dots.
-    """
-    return f"cogstep-version.{len(agent)}.{agent}.{version}"
 
 
 On = Callable[[DurableAgent, str], DurableAgent]
@@ -101,28 +111,58 @@ def _object(name: str) -> VirtualObject:
 def _entrance(agent: DurableAgent) -> VirtualObject:
     made = _object(entrance_name(agent.name))
 
-    @made.handler("run", input_serde=BYTES, output_serde=BYTES)
+    @made.handler(HEAR, input_serde=BYTES, output_serde=BYTES)
     async def run(context: ObjectContext, event: bytes) -> bytes:
         version: str | None = await context.get(VERSION, type_hint=str)
         if version is None:
             version = agent.version
             context.set(VERSION, version)
-        return await context.generic_call(versioned_name(agent.name, version), "run", event, key=context.key())
+        return await _heard(context, versioned_name(agent.name, version), event)
+
+    @made.handler(ANSWER, kind="shared", input_serde=BYTES, output_serde=BYTES)
+    async def answer(context: ObjectSharedContext, event: bytes) -> bytes:
+        version: str | None = await context.get(VERSION, type_hint=str)
+        service = versioned_name(agent.name, version or agent.version)
+        return await context.generic_call(service, HEAR, event, key=context.key())
 
     return made
 
 
-def _sessions(agent: DurableAgent, take: Take, on: On) -> VirtualObject:
+async def _heard(context: ObjectContext, service: str, event: bytes) -> bytes:
+    """Run a message once no turn waits for answers."""
+    ended = await context.generic_call(service, HEAR, event, key=context.key())
+    pause = FIRST_PAUSE
+    while ended == TOO_EARLY:
+        name, woken = context.awakeable(serde=BYTES)
+        ended = await context.generic_call(service, HEAR, event, key=context.key(), headers={WAITER: name})
+        if ended == TOO_EARLY:
+            await wait_completed(woken, context.sleep(pause))
+            pause = min(2 * pause, LONGEST_PAUSE)
+    return ended
+
+
+def _sessions(agent: DurableAgent, take: Take, on: On, leaving: Leaving) -> VirtualObject:
     name = versioned_name(agent.name, agent.version)
     made = _object(name)
 
     async def attempt(context: ObjectContext, given: bytes, run: Any) -> bytes:
         key, own = context.key(), on(agent, context.key())
-        return await execute(context, name, own.hide, lambda engine: run(own, key, given.decode(), engine, take))
+        return await execute(
+            context, name, own.hide, lambda engine: run(own, key, given.decode(), engine, take), leaving
+        )
 
-    @made.handler("run", input_serde=BYTES, output_serde=BYTES)
+    @made.handler(HEAR, input_serde=BYTES, output_serde=BYTES)
     async def run(context: ObjectContext, event: bytes) -> bytes:
-        return await attempt(context, event, run_durably)
+        text = await attempt(context, event, run_durably)
+        ended, waiter = RunOutcome.read(text.decode()), context.request().headers.get(WAITER)
+        if ended.error.startswith(f"{PendingError.__name__}: "):
+            if waiter is not None:
+                context.set(WAITER, waiter)
+            return TOO_EARLY
+        if not ended.pending and (woken := await context.get(WAITER, type_hint=str)) is not None:
+            context.clear(WAITER)
+            context.resolve_awakeable(woken, b"", serde=BYTES)
+        return text
 
     @made.handler("work", input_serde=BYTES, output_serde=BYTES)
     async def work(context: ObjectContext, task: bytes) -> bytes:
@@ -152,15 +192,18 @@ def listen(host: str, port: int) -> socket.socket:
     return made
 
 
-def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: On) -> Any:
-    """Return the services of a process, as an ASGI application.
+def app_of(
+    agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: On, leaving: Leaving | None = None
+) -> Any:
+    """Return the services of a process, as an ASGI application; ``leaving`` is the process's state.
 
     Raises:
         ConfigError: a key is invalid.
     """
+    leaving = leaving or Leaving()
     endpoint: Any = Endpoint()  # type: ignore[no-untyped-call]  # the SDK's
     for agent in agents:
-        endpoint.bind(_entrance(agent), _sessions(agent, take, on))
+        endpoint.bind(_entrance(agent), _sessions(agent, take, on, leaving))
     for key in keys:
         endpoint.identity_key(key)
     try:
@@ -169,11 +212,17 @@ def app_of(agents: Sequence[DurableAgent], take: Take, keys: Sequence[str], on: 
         raise ConfigError(f"keys has to be public keys of the server, such as publickeyv1_...: {error}") from error
 
 
-async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> None:
-    """Serve until ``ended`` is set; then close the socket."""
+async def serve_on(
+    listener: socket.socket, app: Any, ended: asyncio.Event, leaving: Leaving | None = None, drain: float = 0.0
+) -> None:
+    """Serve until ``ended`` is set; then close the socket, wait ``drain`` seconds for running steps, and end the
+    requests.
+    """
     config = Config()
     config.bind = [f"fd://{listener.detach()}"]  # which closes it in the end
-    config.graceful_timeout = ROUNDS * GRACE  # the requests end before their connections, or hypercorn fails at each
+    config.graceful_timeout = (
+        drain + ROUNDS * GRACE
+    )  # the requests end before their connections, or hypercorn fails at each
     config.loglevel = "WARNING"
     logging.getLogger("restate.server_context").addFilter(_one_line)
     protocol.H2Protocol = ForgivingH2  # type: ignore[attr-defined]  # in this process; hypercorn has no option for that
@@ -183,6 +232,11 @@ async def serve_on(listener: socket.socket, app: Any, ended: asyncio.Event) -> N
     ending = asyncio.create_task(ended.wait())
     try:
         await asyncio.wait((serving, ending), return_when=asyncio.FIRST_COMPLETED)
+        if leaving is not None and not serving.done():
+            await asyncio.to_thread(leaving.wait, drain)
+            leaving.end()
+            for task in at_work:
+                task.cancel()
         while not (await asyncio.wait((serving,), timeout=GRACE))[0]:
             for task in at_work:  # the SDK goes on after the first cancellation, and then waits for a dead connection
                 task.cancel()

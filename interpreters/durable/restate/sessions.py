@@ -9,7 +9,7 @@
 A session is a virtual object with its name as key. A run is an invocation of it, and each effect is a step of the
 invocation. A timer is a durable sleep, and a worker is a call of another object. The server stores messages and step
 results. It executes one run of a session at a time, and repeats each until it has ended. A session that waits for an
-answer has no invocation.
+answer has no invocation, except the next message if there is one: it sleeps until the turn is over.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 from uuid import uuid4
 
-from cognition import CancelAsked, CogstepError, ConfigError, Input
+from cognition import CancelAsked, CogstepError, ConfigError, Input, UserSpoke
 from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
 from interpreters.durable._errors import DurableError, run_error
+from interpreters.durable._leaving import DRAIN, Leaving
 from interpreters.durable.definition import DurableAgent, agent_named, answer_input, pending_of
 from interpreters.durable.model_hosts.hosts import HostStates, ModelHost
-from interpreters.durable.restate._client import RestateServer, entrance_name
+from interpreters.durable.restate._client import ANSWER, HEAR, RestateServer, entrance_name, versioned_name
 from interpreters.durable.serialization import RunOutcome, input_text
 from interpreters.loop.program.message_content import Content
 from interpreters.loop.program.pending import Postponable
 from interpreters.recording.journal import JournalReader
 from interpreters.recording.recorder import Recorder
 from interpreters.recording.store import SqlStore
+from runtime.models.installation import install_line
 
 INGRESS = "http://127.0.0.1:8080"
 ADMIN = "http://127.0.0.1:9070"
@@ -49,8 +51,6 @@ ADDRESS = "http://127.0.0.1:9080"
 
 CLOSING = "!"
 """Prefix of the idempotency key of a run that closes a turn; another cancellation does not stop it."""
-
-WAITING = ("inboxed", "scheduled")
 
 TOLD_AFTER = 5.0
 """Seconds of waiting for a run after which the reason is logged."""
@@ -97,7 +97,8 @@ class RestateSessions:
     def send(self, session: str, content: Content, *, agent: str | None = None, key: str | None = None) -> str:
         """Send a message to a session and return the run's id. The first message starts the session.
 
-        When this returns, the server has the message on its disk: a process will handle it.
+        When this returns, the server has the message on its disk: a process will handle it. If the turn before waits
+        for answers, the message waits until that turn is over.
 
         Args:
             session: its name in the store.
@@ -130,11 +131,13 @@ class RestateSessions:
             NotAJournalError: the session does not exist.
         """
         own = self._agent(agent)
-        for run in self._find_unfinished(own, session):
+        runs = self._find_unfinished(own, session)
+        closing = self._put(own, session, CancelAsked(reason), f"{CLOSING}{uuid4().hex}")  # before the next message
+        for run in runs:
             closes = str(run.get("idempotency_key") or "").startswith(CLOSING)
-            if run["status"] not in WAITING and not closes:
+            if run["at_work"] and not closes:
                 self._server.cancel(run["id"])
-        return self._put(own, session, CancelAsked(reason), f"{CLOSING}{uuid4().hex}")
+        return closing
 
     def resume_turn(self, session: str, *, agent: str | None = None) -> str:
         """Continue a turn that a failed run has left open, and return the run's id.
@@ -201,14 +204,15 @@ class RestateSessions:
     def _put(self, agent: DurableAgent, session: str, event: Input | None, idempotency: str) -> str:
         self.recorder(session)  # says what is wrong with its name
         hidden = None if event is None else agent.redactor().hide(event)[0]
-        return self._server.send(entrance_name(agent.name), session, input_text(hidden), idempotency)
+        handler = HEAR if isinstance(event, UserSpoke) else ANSWER
+        return self._server.send(entrance_name(agent.name), session, input_text(hidden), idempotency, handler)
 
     def _find_unfinished(self, agent: DurableAgent, session: str) -> list[dict[str, Any]]:
         """Return the session's unfinished runs. Raise for an unknown session: a misspelt name must not look like an
         idle session.
         """
         recorder = self.recorder(session)
-        runs = self._server.invocations(entrance_name(agent.name), session)
+        runs = self._server.invocations(agent.name, session)
         if not runs:
             with JournalReader(recorder):  # raises where nothing is recorded either
                 pass
@@ -219,7 +223,7 @@ class RestateSessions:
 
     # -------------------------------------------------------------------------------------------------- from the inside
 
-    def serve(self, address: str = ADDRESS, *, bind: str = "", keys: Sequence[str] = ()) -> None:
+    def serve(self, address: str = ADDRESS, *, bind: str = "", keys: Sequence[str] = (), drain: float = DRAIN) -> None:
         """Work at sessions in this process until SIGTERM or Ctrl-C; other processes continue unfinished runs.
 
         Several processes of a machine may serve at the same address, and so may machines behind a balancer: if a
@@ -230,6 +234,8 @@ class RestateSessions:
             bind: the address to listen on, if different.
             keys: public keys of the servers whose requests are accepted (``publickeyv1_...``). Without keys, requests
                 of any client that reaches the process are accepted.
+            drain: the seconds that the end waits for running tools and model calls. No further ones start, and
+                those that take longer are cancelled.
 
         Raises:
             DurableError: there is no server, it does not reach this address, or knows it as that of another version.
@@ -240,7 +246,7 @@ class RestateSessions:
             ended, loop = asyncio.Event(), asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, ended.set)
-            await self.serve_async(address, bind=bind, keys=keys, ended=ended)
+            await self.serve_async(address, bind=bind, keys=keys, ended=ended, drain=drain)
 
         asyncio.run(until_a_signal())
 
@@ -249,7 +255,9 @@ class RestateSessions:
             self._server.move_here(address, names)
 
     @contextlib.contextmanager
-    def worker(self, address: str = ADDRESS, *, bind: str = "", keys: Sequence[str] = ()) -> Iterator[None]:
+    def worker(
+        self, address: str = ADDRESS, *, bind: str = "", keys: Sequence[str] = (), drain: float = DRAIN
+    ) -> Iterator[None]:
         """Run ``serve`` on a separate thread until the block is left."""
         ready, ended, loop = threading.Event(), asyncio.Event(), asyncio.new_event_loop()
         failed: list[BaseException] = []
@@ -257,7 +265,8 @@ class RestateSessions:
         def work() -> None:
             try:
                 with asyncio.Runner(loop_factory=lambda: loop) as runner:
-                    runner.run(self.serve_async(address, bind=bind, keys=keys, ended=ended, ready=ready))
+                    serving = self.serve_async(address, bind=bind, keys=keys, ended=ended, ready=ready, drain=drain)
+                    runner.run(serving)
             except BaseException as error:
                 failed.append(error)
             finally:
@@ -284,14 +293,15 @@ class RestateSessions:
         keys: Sequence[str] = (),
         ended: asyncio.Event,
         ready: threading.Event | None = None,
+        drain: float = DRAIN,
     ) -> None:
         """``serve`` in an event loop until ``ended`` is set; ``ready`` is set once the server knows the process."""
         try:
             from interpreters.durable.model_hosts.hosted_model import make_host_adapter
-            from interpreters.durable.restate._serving import app_of, listen, serve_on, versioned_name
+            from interpreters.durable.restate._serving import app_of, listen, serve_on
         except ImportError as error:  # pragma: no cover - the extra is installed wherever this is tested
             raise ConfigError(
-                "whoever works at sessions on Restate needs the extra: pip install 'cogstep[restate]'"
+                f"a process that works at sessions on Restate needs the extra: {install_line('restate')}"
             ) from error
 
         parts = urlsplit(bind or address)
@@ -299,13 +309,14 @@ class RestateSessions:
             raise ConfigError(f"a process listens at an address such as {ADDRESS}, not {show(bind or address)}")
         agents = tuple(self.agents.values())
         take, on = partial(self.store.recorder, take_over=True), make_host_adapter(self.hosts, self.store)
-        app = app_of(agents, take, keys, on)
+        leaving = Leaving()
+        app = app_of(agents, take, keys, on, leaving)
         await asyncio.to_thread(self.hosts.load)
         try:
             listener = listen(parts.hostname, _port(parts))
         except OSError as error:
             raise ConfigError(f"this process can't listen at {bind or address}: {error}") from error
-        serving = asyncio.create_task(serve_on(listener, app, ended))
+        serving = asyncio.create_task(serve_on(listener, app, ended, leaving, drain))
         names = [entrance_name(one.name) for one in agents] + [versioned_name(one.name, one.version) for one in agents]
         try:
             await asyncio.to_thread(self._server.register, address, names)

@@ -11,11 +11,13 @@ process dies.
 from __future__ import annotations
 
 from interpreters.recording.store._errors import StoreError as StoreError, TakenOverError as TakenOverError
+from runtime.models.installation import install_line as _install_line
 
 try:
     import sqlalchemy as _sqlalchemy  # noqa: F401 - which what follows can't do without
 except ImportError as _error:
-    raise StoreError("sessions in a database need SQLAlchemy; pip install 'cogstep[sql]'", store="store") from _error
+    _missing = f"sessions in a database need SQLAlchemy; {_install_line('sql')}"
+    raise StoreError(_missing, store="store") from _error
 
 from interpreters.recording.store._executors import EXPIRES_AFTER as EXPIRES_AFTER, Executor as Executor
 from interpreters.recording.store._sql_recorder import SqlRecorder as SqlRecorder

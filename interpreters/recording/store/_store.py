@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 from sqlalchemy import Select, exists, select, update
 
 from cognition import ConfigError
+from interpreters.recording.store._backup import back_up
 from interpreters.recording.store._errors import StoreError
 from interpreters.recording.store._executors import Executor, Membership, all_executors
 from interpreters.recording.store._sql_recorder import SqlRecorder
@@ -99,6 +102,19 @@ class SqlStore:
                 "there is no such file; name the one that is meant, or record a first session there", store=self.name
             )
         next(self.names(), None)
+
+    def back_up(self, to: str | os.PathLike[str]) -> tuple[Path, ...]:
+        """Copy a store in SQLite, with DBOS's database and the undo data beside it, all as they are at one moment.
+
+        Programs may be writing to it: they wait in the meantime. Return the copies.
+
+        Args:
+            to: the path of the copy.
+
+        Raises:
+            StoreError: there is no such file, it is in PostgreSQL, ``to`` exists, or it can't be written.
+        """
+        return back_up(self._database, Path(to))
 
     def names(self) -> Iterator[str]:
         """Yield the names of all sessions in sorted order, including those whose header was deleted by others.

@@ -31,6 +31,7 @@ from interpreters.recording.store import schema
 from interpreters.recording.store._errors import StoreError
 from interpreters.recording.store.locations import Location, locate
 from runtime.files import UnusableFileError, check_regular, make_private
+from runtime.models.installation import install_line
 
 T = TypeVar("T")
 
@@ -38,6 +39,9 @@ PATIENCE = 20.0
 """Seconds of retries while a database that was reachable before is not, because it is restarting."""
 
 LONGEST_PAUSE = 0.5
+
+BEING_CREATED = 0.2
+"""Seconds for which a file of SQLite may be without tables while another process creates them."""
 
 CHANCE = SystemRandom()
 """A separate generator, so that a background thread does not change the sequence that the program has seeded."""
@@ -63,7 +67,8 @@ SQLITE_HELP = {
     "not there any more": "put it back",
     "unable to open": "see that this user may read it, and write to its directory",
     "locked": "another process has been writing to it for long; see which",
-    "malformed": "it is damaged: take a copy of before, or what `sqlite3 FILE .recover` can save",
+    "malformed": "it is damaged, or a copy without its -wal file: take a copy of before (`cogstep sessions backup` "
+    "makes them), or what `sqlite3 FILE .recover` can save",
 }
 """Advice by words in SQLite's messages."""
 
@@ -83,6 +88,15 @@ POSTGRESQL_HELP = {
     "permission denied": "see that the user may do that",
 }
 """Advice by words in PostgreSQL's messages; the first match counts."""
+
+NOT_WHOLE = (
+    "it has no tables, and the file {wal}, in which a running program keeps what it has written, is not beside it: "
+    "copy both, or make copies with `cogstep sessions backup`. If it was never used, delete it"
+)
+
+STARTING = ("is starting up", "is shutting down", "not yet accepting connections", "in recovery mode")
+"""Words of PostgreSQL's messages to a client that connects while the server starts or stops; they come without a code.
+"""
 
 GONE = "its file was deleted, moved or replaced while it was used; put it back"
 
@@ -148,7 +162,7 @@ class Database:
             )
         except ImportError as error:  # it is there, and what it stands on is not
             said = str(error).strip().partition("\n")[0]
-            raise self._fault(f"its driver can't be loaded ({said}); pip install 'cogstep[sql]'") from error
+            raise self._fault(f"its driver can't be loaded ({said}); {install_line('sql')}") from error
         except SQLAlchemyError as error:
             raise self.error(error) from None
         event.listen(engine, "connect", _set_up_sqlite if location.kind == "sqlite" else _set_up_postgresql)
@@ -237,7 +251,7 @@ class Database:
                     return work(connection)
             except SQLAlchemyError as error:
                 # A server that was never reached is not one that is being restarted.
-                reached = self._ready or _state(error) is not None
+                reached = self._ready or _state(error) is not None or is_starting(error)
                 if not reached or not _is_away(error) or time.monotonic() > until:
                     raise self.error(error) from error
             time.sleep(CHANCE.uniform(0.0, pause))
@@ -339,7 +353,14 @@ class Database:
         """
         if not self.is_there:
             return False
+        alone = lacks_wal(self.location.path)
         self._ready = self.run(self._has_version)
+        if alone and not self._ready:  # unless another process is just creating it
+            time.sleep(BEING_CREATED)
+            self._ready = self.run(self._has_version)
+            if not self._ready:
+                self._engine.dispose()  # which removes SQLite's new log: the next look finds the same
+                raise self._fault(NOT_WHOLE.format(wal=f"{self.location.path}-wal"))
         return self._ready
 
     def _has_version(self, connection: Connection) -> bool:
@@ -432,6 +453,26 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+def lacks_wal(path: str) -> bool:
+    """Whether a file of SQLite says that it has a write-ahead log, and has none beside it.
+
+    An orderly end of the last program removes the log, and leaves the tables in the file.
+    """
+    if not path:
+        return False
+    try:
+        with open(path, "rb") as file:
+            header = file.read(20)
+        return header[18:20] == b"\2\2" and not os.path.exists(f"{path}-wal")
+    except OSError:
+        return False
+
+
+def is_starting(error: BaseException | None) -> bool:
+    """Whether PostgreSQL refuses a connection because it is starting or stopping."""
+    return error is not None and any(words in str(error) for words in STARTING)
 
 
 def _is_away(error: SQLAlchemyError) -> bool:

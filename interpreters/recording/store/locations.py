@@ -13,6 +13,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from interpreters.recording.store._errors import StoreError
+from runtime.models.installation import install_line
 
 Kind = Literal["sqlite", "postgresql"]
 
@@ -64,7 +65,7 @@ def locate(text: str) -> Location:
         raise StoreError(f"{what}; expected one such as {EXAMPLES}", store="store")
     kind, driver, module = DRIVERS[scheme]
     if importlib.util.find_spec(module) is None:
-        raise StoreError(f"the driver {module} is not installed; pip install 'cogstep[sql]'", store=scheme)
+        raise StoreError(f"the driver {module} is not installed; {install_line('sql')}", store=scheme)
     try:
         os.fsencode(text)
         url = make_url(text).set(drivername=driver)

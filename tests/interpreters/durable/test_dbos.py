@@ -326,7 +326,7 @@ def test_what_a_process_leaves_that_lives_on_others_go_on_with() -> None:
 
     with DBOSSessions(DurableAgent("waiter", FunctionModel(answer), [wait]), new_database("leaving")) as sessions:
         run = sessions.send("waiting", "Wait!")
-        with sessions.worker():
+        with sessions.worker(drain=0):
             assert begun.wait(20)
 
         assert [one.workflow_id for one in sessions._runs("waiting", ["ENQUEUED"])] == [run]
@@ -521,3 +521,40 @@ def test_on_sqlite_a_file_that_is_no_database_is_left_to_dbos_to_tell_of(tmp_pat
     DatabaseUrls(f"sqlite:///{tmp_path}/s.db", "").make_ready()
 
     assert (tmp_path / "s.db.dbos").read_bytes() == before
+
+
+def test_a_copy_of_dbos_s_file_without_its_log_is_named(tmp_path: Path) -> None:
+    """It looked like one of another version of DBOS, or like one without any messages."""
+    place, path = DatabaseUrls(f"sqlite:///{tmp_path}/s.db", ""), tmp_path / "s.db.dbos"
+    place.make_ready()
+    place.make_ready()  # a new one is no copy
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA journal_mode=WAL")
+        file.execute("CREATE TABLE messages (text)")
+        file.commit()
+        whole = path.read_bytes()
+    (tmp_path / "t.db.dbos").write_bytes(whole)
+    copy = DatabaseUrls(f"sqlite:///{tmp_path}/t.db", "")
+
+    for _ in range(2):
+        with pytest.raises(DurableError, match=r"t\.db\.dbos-wal.*is not beside it: copy both"):
+            copy.make_ready()
+    place.make_ready()
+
+
+@needs_postgres
+def test_a_database_that_is_starting_up_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interpreters.durable.dbos.sessions.STARTING_PAUSE", 0.0)
+    sessions = DBOSSessions(AGENT, postgres().url)
+    tries: list[str] = []
+
+    def ask(says: str) -> str:
+        tries.append(says)
+        if len(tries) < 3:
+            raise OperationalError("", {}, Exception(f"FATAL: {says}"))
+        return "there"
+
+    assert sessions._patiently(lambda: ask("the database system is starting up")) == "there"
+    tries.clear()
+    with pytest.raises(DurableError, match="no such role"):
+        sessions._patiently(lambda: ask("no such role"))

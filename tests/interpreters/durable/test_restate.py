@@ -8,16 +8,19 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from restate.server_context import ServerInvocationContext
 
-from cognition import Cancelled, Completed, ConfigError
+from cognition import Cancelled, Completed, ConfigError, Failure, RetryPolicy
 from interpreters import LATER, replay, tool
 from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.model_hosts.hosts import ModelHost, preferred_host
+from interpreters.durable.restate import _context as restate_context
 from interpreters.durable.restate.sessions import RestateSessions
 from interpreters.recording.journal import NotAJournalError
 from interpreters.recording.store import SqlStore, StoreError
@@ -324,3 +327,28 @@ def test_runs_of_an_address_that_is_gone_go_on_at_another_one(tmp_path: Path, st
             ended = [sessions.result(one, PATIENCE) for one in (run, later)]
 
     assert [len(one.pending) for one in ended] == [1, 1]
+
+
+@needs_server
+def test_a_timer_of_a_process_whose_clock_is_an_hour_ahead_does_not_take_an_hour(
+    server: Server, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is sent the end of the wait, by the clock of the process."""
+    right, tries = ServerInvocationContext.sleep, []
+
+    def an_hour_ahead(self: Any, delta: timedelta, *named: Any) -> Any:
+        return right(self, delta + timedelta(hours=1), *named)
+
+    def answer(_request: Any) -> Any:
+        tries.append(1)
+        return Failure("try again", kind="transient") if len(tries) == 1 else "Hello."
+
+    monkeypatch.setattr(ServerInvocationContext, "sleep", an_hour_ahead)
+    monkeypatch.setattr(restate_context, "LATE", 0.05)
+    agent = DurableAgent(name(), FunctionModel(answer), retry=RetryPolicy(first_delay=0.05, longest_delay=0.05))
+    with serving(agent, store, server) as sessions:
+        ended = sessions.result(sessions.send("ada", "Hi!"), PATIENCE)
+
+    assert ended.finished is not None
+    assert ended.finished.outcome == Completed("Hello.")
+    assert len(tries) == 2

@@ -18,8 +18,8 @@ from cognition import ConfigError
 from interpreters.durable._errors import DurableError
 from interpreters.durable.definition import DurableAgent
 from interpreters.durable.restate import _client as restate_client, _serving as restate_serving
-from interpreters.durable.restate._client import HttpReply, RestateServer
-from interpreters.durable.restate._serving import listen, serve_on, versioned_name
+from interpreters.durable.restate._client import HttpReply, RestateServer, versioned_name
+from interpreters.durable.restate._serving import listen, serve_on
 from interpreters.durable.restate.sessions import CLOSING, TOLD_AFTER, RestateSessions
 from interpreters.durable.serialization import RunOutcome
 from interpreters.testing.fakes import FunctionModel
@@ -109,17 +109,17 @@ def test_a_second_cancellation_lets_the_run_of_the_first_one_end(tmp_path: Path)
             self.cancelled: list[str] = []
             self.keys: list[str] = []
 
-        def invocations(self, service: str, key: str) -> list[dict[str, Any]]:
+        def invocations(self, agent: str, key: str) -> list[dict[str, Any]]:
             return [
-                {"id": "closing", "status": "running", "idempotency_key": self.keys[0] if self.keys else None},
-                {"id": "waits", "status": "inboxed", "idempotency_key": None},
-                {"id": "runs", "status": "suspended"},
+                {"id": "closing", "at_work": True, "idempotency_key": self.keys[0] if self.keys else None},
+                {"id": "waits", "at_work": False, "idempotency_key": None},
+                {"id": "runs", "at_work": True},
             ]
 
         def cancel(self, invocation: str) -> None:
             self.cancelled.append(invocation)
 
-        def send(self, service: str, key: str, body: str, idempotency: str) -> str:
+        def send(self, service: str, key: str, body: str, idempotency: str, handler: str) -> str:
             self.keys.append(idempotency)
             return "run"
 
