@@ -331,6 +331,29 @@ class Index:
             with contextlib.suppress(sqlite3.Error):
                 self._file.execute("ROLLBACK")
 
+    @_damage()
+    def newest(self, filters: Filters, limit: int) -> list[FoundPassage]:
+        """Return the passages of these days and sources, newest day first, each day in the order of its files."""
+        marks = ",".join("?" * len(filters.sources))
+        wanted = f"source IN ({marks}) AND day BETWEEN ? AND ?"
+        query = f"SELECT id FROM passages INDEXED BY by_day WHERE {wanted} ORDER BY day DESC, name, place LIMIT {limit}"
+        values = [*filters.sources, filters.after or "0", filters.before or "9999-99-99"]
+        return [self._row(0.0, id_) for (id_,) in self._file.execute(query, values).fetchall()]
+
+    @_damage()
+    def rarest(self, words: Sequence[str], most: int) -> list[str]:
+        """Return the words, in order; of more than ``most`` the rarest that occur. Words are as in ``search``."""
+        if len(words) <= most:
+            return list(words)
+        self._file.execute("BEGIN")
+        try:
+            counts = [(self._count(word), place) for place, word in enumerate(words)]
+        finally:
+            with contextlib.suppress(sqlite3.Error):
+                self._file.execute("ROLLBACK")
+        few = sorted((count, place) for count, place in counts if count)[:most]
+        return [words[place] for place in sorted(place for _, place in few)]
+
     def _row(self, score: float, id_: int) -> FoundPassage:
         query = "SELECT name, line, day, title, text, hash FROM passages WHERE id = ?"
         name, line, day, title, text, hashed = self._file.execute(query, (id_,)).fetchone()

@@ -153,6 +153,39 @@ def notes_in(text: str, like: str, name: str) -> list[str]:
     return [one.piece.text for one in _sections(text, name, BEGINNING) if one.piece is not None]
 
 
+def change_notes(content: bytes, note: str, name: str, instead: str | None, heading: str) -> tuple[bytes, int]:
+    """Remove or replace the sections of a file whose whole text is a note; every other byte stays.
+
+    Args:
+        content: the file.
+        note: the text.
+        name: as in ``pieces_of``.
+        instead: the new text; None removes the section with its heading.
+        heading: the new heading of replaced notes; a heading with words of its own stays.
+
+    Returns:
+        The new content, and how many sections were changed.
+    """
+    sections = list(_sections(content.decode("utf-8-sig", "replace"), name, BEGINNING))
+    lines, changed = content.split(b"\n"), 0
+    for place in reversed(range(len(sections))):
+        section, following = sections[place], sections[place + 1 : place + 2]
+        if section.piece is None or section.piece.text != note or section.heads_only:
+            continue
+        changed += 1
+        end = following[0].lines - 1 if following else len(lines)
+        own = section.above[-1] if section.lines else None
+        is_parent = bool(following) and own is not None and following[0].above[-1].level > own.level
+        begin = section.lines if own is None or own.level == 1 or is_parent else section.lines - 1
+        new: list[bytes] = []
+        if instead is not None:
+            begin = section.lines if own is None or own.title or own.level == 1 else section.lines - 1
+            text = entry(heading, instead) if begin < section.lines else f"\n{escape_headings(instead)}\n"
+            new = text.encode("utf-8", "replace").split(b"\n")
+        lines[begin:end] = new or ([] if following else [b""])
+    return b"\n".join(lines), changed
+
+
 def day_of(text: str) -> str:
     """Return the text if it is a valid day, else an empty text."""
     try:
@@ -176,6 +209,11 @@ class _Section:
     """Whether its heading is a complete line, which appending cannot change."""
     piece: EntryPiece | None
     """The whole section, if it is a passage."""
+
+    @property
+    def heads_only(self) -> bool:
+        """Whether its passage is its heading, without any text below."""
+        return self.piece is not None and self.piece.line == self.lines
 
 
 def _sections(text: str, name: str, since: Mark) -> Iterator[_Section]:

@@ -21,7 +21,7 @@ from typing import Literal, TypeVar, cast, get_args
 from attrs import frozen
 
 from cognition.base.checking import show
-from cognition.context.words import query_words
+from cognition.context.words import MOST_WORDS, message_words
 from runtime.closeable import Closeable
 from runtime.errors import MemoryStoreError
 from runtime.files import (
@@ -33,12 +33,14 @@ from runtime.files import (
     open_private,
     read_regular,
     reason_about,
+    replace_private,
 )
+from runtime.stores._day_words import days_in
 from runtime.stores._file_snapshot import FOLDERS, LONGEST_FILE
 from runtime.stores._index import Filters, FoundPassage, Index
 from runtime.stores._index_versions import BUSY, ELSEWHERE, FOLDER, IndexVersions, code_of, lock
 from runtime.stores._outcomes import OUTCOMES, How, OutcomeCounts, digest_of, outcome_line
-from runtime.stores.markdown_entries import clean, day_of, entry, notes_in, one_line
+from runtime.stores.markdown_entries import change_notes, clean, day_of, entry, notes_in, one_line
 
 EXCERPT = 160
 """Maximum characters of an excerpt."""
@@ -56,6 +58,9 @@ MOST_RECALLED = 4_000
 
 MOST_DAYS = 366
 """Maximum days of a digest."""
+
+MOST_OTHERS = 3
+"""Passages of the days that a query names, before any that only share its words."""
 
 LEAST = 0.25
 """Minimum score for ``recall``, as a share of the best passage's score: a model would mistake a weaker passage for an
@@ -169,16 +174,8 @@ class MemoryFolder(Closeable):
         Raises:
             MemoryStoreError: it cannot be written, is empty or too long, or the topic is not a valid file name.
         """
-        self._check("text", text, str)
-        self._check("topic", topic, str)
-        if not TOPIC.fullmatch(topic):
-            todo = "use up to 64 letters, digits, spaces, '-' and '_', a letter or digit first"
-            raise self._error(f"{topic!r} is no topic", todo)
-        note = clean(self._hide_secrets(text))
-        if not note:
-            raise self._error("a note has to say something", "give it a text")
-        if len(note) > LONGEST_NOTE:
-            raise self._error(f"a note has {len(note):,} characters, and {LONGEST_NOTE:,} at most", "shorten it")
+        self._check_topic(topic)
+        note = self._note("text", text)
         path = self.path / "knowledge" / f"{topic}.md"
         with self._writing(path):
             try:
@@ -189,6 +186,61 @@ class MemoryFolder(Closeable):
                 return False
             self._append(path, f"# {topic}\n", entry(f"{self._now():%Y-%m-%d %H:%M}", note))
         return True
+
+    def forget(self, text: str, topic: str = "") -> int:
+        """Remove a note from ``knowledge/``, and return how many were removed: 0 if no note has exactly this text.
+
+        ``topic``: only of this one; empty for all.
+
+        Raises:
+            MemoryStoreError: a file cannot be read or written, or the topic is not a valid file name.
+        """
+        return self._change(self._note("text", text, hide=False), None, topic)
+
+    def replace(self, text: str, new: str, topic: str = "") -> int:
+        """Replace a note in ``knowledge/`` by a new text with the date of today, at its place.
+
+        Args and errors are those of ``forget``. Returns how many notes were replaced.
+        """
+        return self._change(self._note("text", text, hide=False), self._note("new", new), topic)
+
+    def _change(self, note: str, instead: str | None, topic: str) -> int:
+        if topic:
+            self._check_topic(topic)
+        names = [one.file for one in self.files() if one.source == "knowledge" and not one.problem]
+        names = [name for name in names if not topic or name == f"knowledge/{topic}.md"]
+        return sum(self._change_file(self.path / name, note, instead) for name in names)
+
+    def _change_file(self, path: Path, note: str, instead: str | None) -> int:
+        with self._writing(path):
+            try:
+                content = read_regular(path, LONGEST_FILE, links=False)
+            except FileNotFoundError:
+                return 0
+            heading = f"{self._now():%Y-%m-%d %H:%M}"
+            new, changed = change_notes(content, note, path.stem, instead, heading)
+            if len(new) > max(LONGEST_FILE, len(content)):
+                reason = f"it would be longer than the {LONGEST_FILE:,} bytes that are searched; move a part of it"
+                raise UnusableFileError(reason, path)
+            if changed:
+                replace_private(path, new, durable=True)
+            return changed
+
+    def _check_topic(self, topic: str) -> None:
+        self._check("topic", topic, str)
+        if not TOPIC.fullmatch(topic):
+            todo = "use up to 64 letters, digits, spaces, '-' and '_', a letter or digit first"
+            raise self._error(f"{topic!r} is no topic", todo)
+
+    def _note(self, name: str, text: str, *, hide: bool = True) -> str:
+        """Return a text as it is in a file."""
+        self._check(name, text, str)
+        note = clean(self._hide_secrets(text) if hide else text)
+        if not note:
+            raise self._error("a note has to say something", "give it a text")
+        if len(note) > LONGEST_NOTE:
+            raise self._error(f"a note has {len(note):,} characters, and {LONGEST_NOTE:,} at most", "shorten it")
+        return note
 
     def note_episode(self, said: str, answer: str, tools: Iterable[str] = (), origin: str = "") -> None:
         """Write the summary of one turn into today's file in ``episodes/``.
@@ -235,9 +287,28 @@ class MemoryFolder(Closeable):
     # ------------------------------------------------------------------------------------------------- searching
 
     def recall(self, query: str) -> tuple[str, ...]:
-        """Return the best notes and episodes for a query, best first, at most five and short enough for a model."""
-        found = self.search(query, sources=("episodes", "knowledge"))
-        texts = [str(one) for one in found if one.score >= LEAST]
+        """Return the best notes and episodes for a query, best first, at most five and short enough for a model.
+
+        If the query names days (``last Tuesday``, ``2026-11-24``, ``in October``), the passages of these days come
+        first: those that share a word with the rest of the query, then up to three others.
+        """
+        self._check("query", query, str)
+        sources: tuple[Source, ...] = ("episodes", "knowledge")
+        found = [one for one in self.search(query, sources=sources) if one.score >= LEAST]
+        if (asked := days_in(query, self._now().date())) is not None:
+            days, rest = asked
+            of_days = Filters(sources, str(days.first), str(days.last))
+            sharing = self.search(rest, sources=sources, after=days.first, before=days.last)
+            rows = self._with_index(lambda index: index.newest(of_days, FOUND))
+            others = [_passage(row, 0.0, "") for row in rows]
+            few = max(MOST_OTHERS - len(sharing), 0)
+            places = {(one.file, one.line) for one in sharing}
+            others = [one for one in others if (one.file, one.line) not in places]
+            first: dict[tuple[str, int], Passage] = {}
+            for one in (*sharing, *others[:few], *found, *others[few:]):
+                first.setdefault((one.file, one.line), one)
+            found = list(first.values())
+        texts = [str(one) for one in found[:FOUND]]
         lengths = accumulate(map(len, texts))
         return tuple(text for text, length in zip(texts, lengths, strict=True) if length <= MOST_RECALLED)
 
@@ -253,10 +324,10 @@ class MemoryFolder(Closeable):
         """Return the passages with any of the query's words, best first. Any text is a valid query.
 
         Args:
-            query: words.
+            query: words. Of more than 24 different words, the rarest that occur in this memory count.
             limit: maximum number, up to 100.
             sources: of ``episodes``, ``knowledge``, ``outcomes``.
-            after: only passages with a date on or after this day.
+            after: only passages with a date on or after this day: a date, or words such as ``last Tuesday``.
             before: only passages with a date on or before this day.
 
         Raises:
@@ -270,8 +341,14 @@ class MemoryFolder(Closeable):
         filters = Filters(wanted, self._day("after", after), self._day("before", before))
         words, count = query_of(query), max(1, min(limit, MOST_FOUND))
         today = self._now().date()
-        rows = self._with_index(lambda index: index.search(words, filters, count, today)) if words and wanted else []
-        return tuple(_passage(row, rows[0].score, query) for row in rows)
+
+        def find(index: Index) -> tuple[list[str], list[FoundPassage]]:
+            rarest = index.rarest(words, MOST_WORDS)
+            return rarest, index.search(rarest, filters, count, today)
+
+        used, rows = self._with_index(find) if words and wanted else ([], [])
+        shown = " ".join(word.strip('"') for word in used)
+        return tuple(_passage(row, rows[0].score, shown) for row in rows)
 
     def digest(self, days: int = 7) -> str:
         """Return a summary of the tool calls of the last days, including today, for a prompt; empty without calls.
@@ -434,9 +511,12 @@ class MemoryFolder(Closeable):
 
     def _day(self, name: str, value: str | date) -> str:
         text = str(value.date() if isinstance(value, datetime) else value)
-        if text and not day_of(text):
-            raise self._error(f"{name}={value!r} is no date", "write it as 2026-11-25")
-        return text
+        if not text or day_of(text):
+            return text
+        named = days_in(text, self._now().date())
+        if named is None or named[1].strip():
+            raise self._error(f"{name}={value!r} is no date", "write it as 2026-11-25, or 'last Tuesday'")
+        return str(named[0].first if name == "after" else named[0].last)
 
     @contextlib.contextmanager
     def _report_errors(self, path: Path) -> Iterator[None]:
@@ -483,7 +563,7 @@ def _close(attributes: dict[str, object]) -> None:
 
 def query_of(text: str) -> list[str]:
     """Return the words of a query as FTS5 phrases, each in quotes, which no word contains."""
-    return [f'"{word}"' for word in query_words(text)]
+    return [f'"{word}"' for word in message_words(text)]
 
 
 def excerpt_of(text: str, query: str, length: int = EXCERPT) -> str:
@@ -492,7 +572,7 @@ def excerpt_of(text: str, query: str, length: int = EXCERPT) -> str:
     if len(line) <= length:
         return line
     small = line.lower()
-    places = [small.find(word[: max(2, len(word) - 2)] if len(word) > 3 else word) for word in query_words(query)]
+    places = [small.find(word[: max(2, len(word) - 2)] if len(word) > 3 else word) for word in message_words(query)]
     first = min((place for place in places if place >= 0), default=0)
     begin = max(0, min(first - length // 4, len(line) - length))
     piece = line[begin : begin + length]

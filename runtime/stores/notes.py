@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from cognition.base.protocols import AttributeProtocolMeta
+from cognition.context.words import LONGEST_MESSAGE, MOST_WORDS
 from runtime.closeable import Closeable
 from runtime.errors import MemoryStoreError
 from runtime.files import check_private, make_private, reason_about
@@ -105,17 +106,31 @@ class Notes(Closeable):
             raise self._error(error) from error
 
     def recall(self, query: str) -> tuple[str, ...]:
-        """Return at most ``FOUND`` notes that share a word with the query, best first."""
-        words = " OR ".join(f'"{word}"' for word in WORD.findall(_storable(query)))
-        if not words:
-            return ()
+        """Return at most ``FOUND`` notes that share a word with the query, best first. Of more than 24 words of a query
+        the rarest that occur count.
+        """
         try:
             with self._lock:
+                words = " OR ".join(f'"{word}"' for word in self._words(_storable(query)))
                 query = "SELECT text FROM words WHERE words MATCH ? ORDER BY rank, rowid LIMIT ?"
-                rows = self._file.execute(query, (words, FOUND)).fetchall()
+                rows = self._file.execute(query, (words, FOUND)).fetchall() if words else []
         except DAMAGE as error:
             raise self._error(error) from error
         return tuple(text for (text,) in rows)
+
+    def _words(self, query: str) -> list[str]:
+        """Return the words to search for: of many, as in a pasted log, the rarest that occur in any note."""
+        if len(query) > 2 * LONGEST_MESSAGE:
+            query = f"{query[:LONGEST_MESSAGE]} {query[-LONGEST_MESSAGE:]}"
+        words: list[str] = WORD.findall(query)
+        if len(words) <= MOST_WORDS:
+            return words
+        counts = {word: self._count(word) for word in dict.fromkeys(words)}
+        return sorted((word for word, count in counts.items() if count), key=counts.__getitem__)[:MOST_WORDS]
+
+    def _count(self, word: str) -> int:
+        query = "SELECT count(*) FROM words WHERE words MATCH ?"
+        return int(self._file.execute(query, (f'"{word}"',)).fetchone()[0])
 
     def close(self) -> None:
         """Close the file. A second call does nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,8 +37,8 @@ Any text is a query; word forms, capitals and accents make no difference. Each l
 date of a passage, its headings, and a piece of it. With --json each passage is an object with all of its text.
 
 examples:
-  cogstep memory search "who likes plums?"
   cogstep memory search deploy --source episodes --after 2026-11-01 --json
+  cogstep memory search budget --after "last Tuesday"
 """
 
 ADD = """\
@@ -48,6 +49,24 @@ What looks like an API key, a password or a token is hidden, as in recordings.
 examples:
   cogstep memory add "Ada likes plums."
   cat note.txt | cogstep memory add - --topic projects
+"""
+
+FORGET = """\
+Remove a note from knowledge/. TEXT is the whole note, as in its file. Everything else in the file stays.
+
+examples:
+  cogstep memory forget "Ada likes plums."
+  cogstep memory forget "Ada likes plums." --topic people
+"""
+
+REPLACE = """\
+Replace a note in knowledge/ by a new text with the date of today. TEXT is the whole note, as in its file.
+
+What looks like an API key, a password or a token is hidden in the new text, as in recordings.
+
+examples:
+  cogstep memory replace "Ada likes plums." "Ada likes pears."
+  cogstep memory replace "Ada likes plums." "Ada likes pears." --topic people
 """
 
 LIST = """\
@@ -78,7 +97,7 @@ def add(commands: Any) -> None:
     search.add_argument("query", metavar="QUERY", help="words to look for")
     _add_folder(search)
     _add_source(search)
-    later = "only those of this day (2026-11-25) and later ones"
+    later = "only those of this day (2026-11-25, 'last Tuesday') and later ones"
     search.add_argument("--after", metavar="DATE", default="", help=later)
     search.add_argument("--before", metavar="DATE", default="", help="only those of this day and earlier ones")
     search.add_argument("--limit", type=COUNT, metavar="N", default=5, help="how many, 100 at most (default: 5)")
@@ -89,6 +108,18 @@ def add(commands: Any) -> None:
     _add_folder(adding)
     adding.add_argument("--topic", metavar="TOPIC", default="notes", help="the name of its file (default: notes)")
     add_secrets_option(adding)
+
+    forgetting = add_command(actions, "forget", "remove a note", FORGET, _forget)
+    forgetting.add_argument("text", metavar="TEXT", help="the whole note; - reads it from stdin")
+    _add_folder(forgetting)
+    forgetting.add_argument("--topic", metavar="TOPIC", default="", help="only of this topic (default: all)")
+
+    replacing = add_command(actions, "replace", "replace a note", REPLACE, _replace)
+    replacing.add_argument("text", metavar="TEXT", help="the whole note")
+    replacing.add_argument("new", metavar="NEW", help="what it is replaced by; - reads it from stdin")
+    _add_folder(replacing)
+    replacing.add_argument("--topic", metavar="TOPIC", default="", help="only of this topic (default: all)")
+    add_secrets_option(replacing)
 
     listing = add_command(actions, "list", "list the files", LIST, _list)
     _add_folder(listing)
@@ -107,15 +138,15 @@ def _add_source(command: Any) -> None:
     command.add_argument("--source", choices=SOURCES, action="append", help="only of this one; may be repeated")
 
 
-def _open_folder(options: argparse.Namespace) -> MemoryFolder:
-    """Open an existing memory. Reading never creates one."""
+def _open_folder(options: argparse.Namespace, hide: Callable[[str], str] | None = None) -> MemoryFolder:
+    """Open an existing memory. Only ``add`` creates one."""
     from runtime import MemoryFolder
 
     if not options.memory or not any(Path(options.memory, source).is_dir() for source in SOURCES):
         raise CommandError(
             f"there is no memory {options.memory}; name its folder with --memory, or begin one with cogstep memory add"
         )
-    return MemoryFolder(options.memory)
+    return MemoryFolder(options.memory, hide=hide)
 
 
 def _search(options: argparse.Namespace) -> int:
@@ -147,6 +178,35 @@ def _add(options: argparse.Namespace) -> int:
     done = "written into" if new else "it stands already in"
     err().write_line(f"{done} {options.memory}/knowledge/{options.topic}.md")
     return ANSWERED
+
+
+def _forget(options: argparse.Namespace) -> int:
+    from interpreters.cli.screen.line_input import read_argument
+
+    text = read_argument(options.text)
+    with _open_folder(options) as memory:
+        count = memory.forget(text, options.topic)
+        return _report_change(memory, text, count, "forgotten")
+
+
+def _replace(options: argparse.Namespace) -> int:
+    from interpreters.cli.screen.line_input import read_argument
+    from interpreters.recording.episodes import hide_secrets
+
+    new = read_argument(options.new)
+    with _open_folder(options, None if options.keep_secrets else hide_secrets) as memory:
+        count = memory.replace(options.text, new, options.topic)
+        return _report_change(memory, options.text, count, "replaced")
+
+
+def _report_change(memory: MemoryFolder, text: str, count: int, done: str) -> int:
+    if count:
+        err().write_line(f"{done}: {count} note{'' if count == 1 else 's'}")
+        return ANSWERED
+    nearest = memory.search(text, limit=1, sources=("knowledge",))
+    hint = f"; the nearest is in {nearest[0].file}:{nearest[0].line}: {nearest[0].text}" if nearest else ""
+    err().write_line(f"no note is exactly this text{hint}")
+    return UNANSWERED
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -68,7 +68,7 @@ def test_what_is_printed_for_programs(here: Cogstep, tmp_path: Path) -> None:
 def test_what_can_t_be_used_is_one_line(here: Cogstep, tmp_path: Path) -> None:
     (tmp_path / "memory" / "knowledge").mkdir(parents=True)
     for arguments, reason in (
-        (("search", "x", "--after", "yesterday"), "is no date; write it as 2026-11-25"),
+        (("search", "x", "--after", "some day"), "is no date; write it as 2026-11-25"),
         (("add", " "), "has to say something"),
         (("add", "x", "--topic", "../x"), "is no topic"),
         (("add", "x", "--memory", "file"), "it is there and is no directory"),
@@ -79,3 +79,26 @@ def test_what_can_t_be_used_is_one_line(here: Cogstep, tmp_path: Path) -> None:
         done = here("memory", *arguments)
         assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
         assert reason in done.stderr
+
+
+def test_a_note_is_replaced_and_forgotten(here: Cogstep, tmp_path: Path) -> None:
+    here("memory", "add", "Ada likes plums.")
+    here("memory", "add", "Ada likes figs.", "--topic", "people")
+
+    done = here("memory", "replace", "Ada likes plums.", f"Ada likes pears. {KEY}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "replaced: 1 note\n")
+    assert (
+        (tmp_path / "memory" / "knowledge" / "notes.md")
+        .read_text()
+        .endswith("\n\nAda likes pears. [redacted:api_key]\n")
+    )
+    done = here("memory", "forget", "Ada likes fig", "--topic", "people")
+    assert (done.returncode, done.stderr) == (
+        1,
+        "no note is exactly this text; the nearest is in knowledge/people.md:5: Ada likes figs.\n",
+    )
+    done = here("memory", "forget", "-", input="Ada likes figs.\n")
+    assert (done.returncode, done.stderr) == (0, "forgotten: 1 note\n")
+    assert here("memory", "forget", "nothing of it").stderr == "no note is exactly this text\n"
+    assert here("memory", "search", "figs").returncode == 1
+    assert here("memory", "search", "pears", "--after", "yesterday").returncode == 0

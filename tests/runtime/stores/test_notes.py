@@ -141,3 +141,17 @@ def test_a_note_that_is_too_long_is_refused(tmp_path: Path) -> None:
     """Whoever reads it would need room for it."""
     with Notes(tmp_path / "notes.db") as notes, pytest.raises(MemoryStoreError):
         notes.remember("x" * (memory.LONGEST + 1))
+
+
+@pytest.mark.parametrize("lines", [10, 3000])
+def test_a_question_behind_a_long_log_finds_its_note(lines: int) -> None:
+    """Of many words the rarest that occur count; those that occur nowhere, and repeated ones, take no place."""
+    with Notes() as notes:
+        for number in range(60):
+            notes.remember(f"server request {'x' * number}")
+        notes.remember("Ada likes plums.")
+        log = "\n".join(f"{number:08x} the server request {number}" for number in range(lines))
+
+        assert notes.recall(f"{log}\nWho likes plums?")[0] == "Ada likes plums."
+        assert notes.recall(f"Who likes plums?\n{log}")[0] == "Ada likes plums."
+        assert notes.recall("nowhere " * 30) == ()

@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given, strategies as st
 
-from cognition.context.words import LONGEST_WORD, query_words, words_of
+from cognition.context.words import LONGEST_WORD, message_words, words_of
 from runtime.stores.memory_folder import excerpt_of, query_of
 
 TEXTS = st.text(max_size=200) | st.text('aäBç 17+#一二三ก้ข가나\u0301_"*()-:', max_size=80)
@@ -54,4 +54,4 @@ def test_an_excerpt_shows_what_was_found() -> None:
 
 @given(TEXTS)
 def test_a_query_is_the_words_that_are_asked_for_in_quotes(text: str) -> None:
-    assert query_of(text) == [f'"{word}"' for word in query_words(text)]
+    assert query_of(text) == [f'"{word}"' for word in message_words(text)]
