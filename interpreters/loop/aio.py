@@ -327,7 +327,8 @@ class AsyncInterpreter(Interpreter):
     async def _save(self, save: Callable[[], object]) -> None:
         try:
             async with self._notes:
-                await await_answer(save)
+                with self.observers.within():
+                    await await_answer(save)
         except Exception as error:
             self.observers.warn(f"a note could not be saved: {describe(error)}")
 
@@ -357,7 +358,8 @@ class AsyncInterpreter(Interpreter):
 
     async def _work(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> Input:
         try:
-            await parent.begin(effect.effect_id, partial(child.run, task, own))
+            with self.observers.within(effect):
+                await parent.begin(effect.effect_id, partial(child.run, task, own))
         except (CogstepError, NotBegun):  # the embedding program's own fault, as in a turn of its own
             raise
         except Exception as error:

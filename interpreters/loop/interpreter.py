@@ -113,6 +113,7 @@ class Interpreter(ABC):
         self.program = program
         observers = given.get("observers")
         self.observers: Observers = Observers((), program.session) if observers is None else observers
+        self.observers.hides = program.hides
         self.finished: TurnFinished | None = None
         self.compacted: Compacted | NotCompacted | None = None
         """Result of this run's latest summary; None if no summary was requested."""
@@ -469,6 +470,7 @@ class Interpreter(ABC):
             effect_id=effect.effect_id,
             tool=call.name,
             access=effect.access,
+            hides=self.program.hides,
             report=lambda text: deliver(Progress(turn, ToolProgress(effect.effect_id, call, text))),
             begins=partial(turn.try_begin, effect.effect_id),
             keeper=self.program.keeper,
@@ -492,6 +494,7 @@ class Interpreter(ABC):
             [Inline(lambda event: self._post(WorkerEvent(turn, effect_id, event)))],
             worker.program.session,
             shown=bool(self.observers),
+            surrounding=self.observers.surrounding,
         )
         child = type(self)(worker.engine, worker.program, observers=tell, state=worker.state, clock=self._clock)
         self._hire(effect, child, worker.task, self._crew.add(effect, child), turn)

@@ -18,6 +18,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import nullcontext
+from contextvars import copy_context
 from functools import partial
 from typing import Any, NoReturn
 
@@ -242,7 +243,7 @@ def ask_program(effect: Consulted, scope: Scope) -> Answered | Future[Answered]:
             return asked.ask()
 
     try:
-        answer = begin() if scope.elsewhere is None else scope.elsewhere(begin)
+        answer = begin() if scope.elsewhere is None else scope.elsewhere(partial(copy_context().run, begin))
         if isinstance(answer, Future):
             return _in_future(answer, partial(_read, effect, scope, asked.read), partial(unanswered_input, effect))
         return _read(effect, scope, asked.read_at_once, answer)
@@ -297,12 +298,31 @@ def sync_performers(program: Program) -> Performers:
     A performer raises ``NotBegun`` if the turn was already over. It raises ``CogstepError`` for a fault of the
     embedding program, such as an answer that does not fit its effect.
     """
-    return {**SYNC, **{kind: partial(_call_own, own) for kind, own in program.performers.items()}}
+    chosen: Performers = {**SYNC, **{kind: partial(_call_own, own) for kind, own in program.performers.items()}}
+    return {kind: partial(_perform_within, performer) for kind, performer in chosen.items()}
 
 
 def async_performers(program: Program) -> Performers:
     """``sync_performers`` under asyncio: each is an ``async def``."""
-    return {**ASYNC, **{kind: partial(_call_own_async, own) for kind, own in program.performers.items()}}
+    own: Performers = {kind: partial(_call_own_async, own) for kind, own in program.performers.items()}
+    return {kind: partial(_perform_within_async, performer) for kind, performer in {**ASYNC, **own}.items()}
+
+
+def _perform_within(performer: Performer, effect: Effect, scope: Scope) -> Any:
+    """Carry out an effect in the context of the session's observers, such as the current span."""
+    if not scope.observers.surrounding:
+        return performer(effect, scope)
+    with scope.observers.within(effect, scope.program.session):
+        return performer(effect, scope)
+
+
+def _perform_within_async(performer: Performer, effect: Effect, scope: Scope) -> Any:
+    return performer(effect, scope) if not scope.observers.surrounding else _await_within(performer, effect, scope)
+
+
+async def _await_within(performer: Performer, effect: Effect, scope: Scope) -> Any:
+    with scope.observers.within(effect, scope.program.session):
+        return await performer(effect, scope)
 
 
 def _call_own(own: Performer, effect: Effect, scope: Scope) -> Answered | Future[Answered] | None:

@@ -358,7 +358,7 @@ class SyncInterpreter(Interpreter):
         if self.program.memory is None:  # the short-key protocol has a field for notes, used or not
             return
         try:
-            with self._notes:
+            with self._notes, self.observers.within():
                 self.program.memory.remember(decision.text)
         except Exception as error:
             self.observers.warn(f"a note could not be saved: {describe(error)}")
@@ -373,7 +373,8 @@ class SyncInterpreter(Interpreter):
     def _work(self, effect: SpawnWorker, child: Self, task: Input, own: Turn, parent: Turn) -> None:
         letter: MailboxMessage
         try:
-            parent.begin(effect.effect_id, partial(child.run, task, own))
+            with self.observers.within(effect):
+                parent.begin(effect.effect_id, partial(child.run, task, own))
             letter = worker_answer(effect, child.finished)
         except NotBegun:
             return

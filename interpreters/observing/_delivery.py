@@ -64,12 +64,16 @@ class Delivery:
     Args:
         observer: called with each event, by one thread or task at a time.
         start: starts a thread or task that runs ``work``.
+        keeps_context: whether the observer is called in a copy of the ``contextvars`` context that emitted the event,
+            and not in that of the thread or task.
     """
 
-    def __init__(self, observer: Observer, start: Start) -> None:
+    def __init__(self, observer: Observer, start: Start, *, keeps_context: bool = True) -> None:
         self.observer = observer
         self._start = start
-        self._events: deque[Event] = deque()
+        self._events: deque[tuple[Event, contextvars.Context | None]] = deque()
+        """Each with the ``contextvars`` of its emission, if they are kept."""
+        self.keeps_context = keeps_context
         self._turns: deque[None] = deque([None])
         """Holds one token. The thread or task that delivers events takes it, and puts it back at its end."""
         self._at_work = False
@@ -88,13 +92,13 @@ class Delivery:
         """Add an event. Called on the session's thread; never blocks."""
         if self.failure is not None:
             return
-        if len(self._events) >= ROOM and (joined := join(self._events[-1], event)) is not None:
-            self._events[-1] = joined
+        if len(self._events) >= ROOM and (joined := join(self._events[-1][0], event)) is not None:
+            self._events[-1] = joined, self._events[-1][1]
             return
         if len(self._events) >= FAR_BEHIND:
             self.fail(event, TooSlowError(f"it is {FAR_BEHIND} events behind"))
             return
-        self._events.append(event)
+        self._events.append((event, contextvars.copy_context() if self.keeps_context else None))
         if not self._at_work:
             try:
                 self._at_work = True
@@ -143,10 +147,14 @@ class Delivery:
         while True:
             if not self._events and self.failure is None and may_linger():
                 self._linger()
-            if (event := self.next()) is None:
+            if (found := self.next()) is None:
                 return
+            event, context = found
             try:
-                self.observer(event)
+                if context is None:
+                    self.observer(event)
+                else:
+                    context.run(self.observer, event)
             except BaseException as error:  # whatever it is, it is the observer's
                 self.fail(event, error)
 
@@ -168,11 +176,13 @@ class Delivery:
         self._at_work = True
         return True
 
-    def next(self) -> Event | None:
-        """Return the next event. If the queue is empty, give back the right to deliver and return None."""
+    def next(self) -> tuple[Event, contextvars.Context | None] | None:
+        """Return the next event, with its context if it was kept. If the queue is empty, give back the right to deliver
+        and return None.
+        """
         while True:
             try:
-                event = self._events.popleft()
+                found = self._events.popleft()
             except IndexError:
                 self._at_work = self.is_late = False
                 self._turns.append(None)
@@ -182,7 +192,7 @@ class Delivery:
                     return None
             else:
                 if self.failure is None:
-                    return event
+                    return found
 
     def fail(self, event: Event, error: BaseException) -> None:
         """Record that the observer failed, and drop its queue."""
@@ -213,10 +223,10 @@ Start = Callable[[Delivery], object]
 
 
 def on_threads(threads: ThreadPool) -> Start:
-    """Return a ``Start`` for pool threads, each in a copy of the session's ``contextvars`` context."""
+    """Return a ``Start`` for pool threads."""
 
     def start(delivery: Delivery) -> None:
-        threads.start(partial(contextvars.copy_context().run, delivery.work, threads.has_room))
+        threads.start(partial(delivery.work, threads.has_room))
 
     return start
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from interpreters.observing._delivery import PATIENCE, Delivery, TooSlowError
+from interpreters.observing.events import Event, Observer
 
 
 class Tasks:
@@ -38,15 +39,23 @@ class Tasks:
 async def _work(delivery: Delivery) -> None:
     if not delivery.try_deliver():
         return
-    while (event := delivery.next()) is not None:
+    while (found := delivery.next()) is not None:
+        event, context = found
         try:
-            answer: Any = delivery.observer(event)
-            await answer
+            if context is None:
+                await _call(delivery.observer, event)
+            else:
+                await asyncio.get_running_loop().create_task(_call(delivery.observer, event), context=context)
         except asyncio.CancelledError:
             delivery.fail(event, TooSlowError("the session had ended"))
             raise
         except Exception as error:  # whatever it is, it is the observer's
             delivery.fail(event, error)
+
+
+async def _call(observer: Observer, event: Event) -> None:
+    answer: Any = observer(event)
+    await answer
 
 
 async def await_all(deliveries: Iterable[Delivery]) -> None:

@@ -138,12 +138,18 @@ class Event:
     """The event itself. Inputs have their time in ``at``."""
     error: BaseException | None = field(default=None, init=False, eq=False)
     """For a ``ToolFailed`` of this process: the tool's exception with its traceback. Not part of the event's data."""
+    begun: tuple[tuple[object, object], ...] = field(default=(), init=False, eq=False, repr=False)
+    """The observers that began this event before its delivery (``Surrounding``), each with its own note of it."""
 
     def caused_by(self, error: BaseException | None) -> Event:
         """Return the same event with the tool's exception."""
         caused = evolve(self)
         object.__setattr__(caused, "error", error)
         return caused
+
+    def note_begun(self, observer: object, note: object) -> None:
+        """Note that an observer began this event. Not part of the event's data."""
+        object.__setattr__(self, "begun", (*self.begun, (observer, note)))
 
 
 Observer = Callable[[Event], object]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack, nullcontext, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cognition import (
@@ -23,10 +25,13 @@ from cognition import (
     Waiting,
 )
 from cognition.base.display import LONGEST_LINE, shown_name
+from cognition.steps.decisions import Effect
 from interpreters.observing import events
 from interpreters.observing._delivery import PATIENCE, Delivery, on_threads, wait_for
+from interpreters.observing._surrounding import Context, Surrounding
 from interpreters.observing.events import Event, EventValue, Inline, Observer
 from interpreters.observing.step_events import events_of
+from interpreters.tools.log_lines import Hides, hidden_line, log_error
 from interpreters.tools.tool import is_async
 from runtime.constrained.nodes import Weakened
 from runtime.threads.pool import ThreadPool
@@ -39,6 +44,27 @@ MESSAGES = (UserMessage, AssistantMessage, ToolMessage)
 
 Reveal = Callable[[Message], Message]
 """Returns a message with the real texts in place of the recording's placeholders for secrets."""
+
+
+NO_CONTEXT: Context = nullcontext()
+
+
+class _All(ExitStack):
+    """Several contexts as one. Whatever one of them raises at its beginning is left out: it affects no run."""
+
+    def __init__(self, contexts: Iterable[Callable[[], Context]]) -> None:
+        super().__init__()
+        self._contexts = contexts
+
+    def __enter__(self) -> _All:
+        for make in self._contexts:
+            with suppress(Exception):
+                self.enter_context(make())
+        return self
+
+
+def _is_or_wraps(observer: Observer, other: object) -> bool:
+    return observer is other or (isinstance(observer, Inline) and observer.observer is other)
 
 
 class Observers:
@@ -55,6 +81,7 @@ class Observers:
         threads: the pool to call observers on; None for an own pool.
         weakened: the tools whose schemas sampling does not fully enforce, with the omitted keywords. Emitted first.
         warnings: logged immediately, and emitted after ``weakened``.
+        surrounding: observers of the session that started this one, for the contexts of its effects.
         tasks: creates the ``Tasks`` for ``async def`` observers on demand; None without an event loop.
 
     Raises:
@@ -70,8 +97,11 @@ class Observers:
         weakened: Mapping[str, tuple[Weakened, ...]] | None = None,
         warnings: tuple[str, ...] = (),
         threads: ThreadPool | None = None,
+        surrounding: tuple[Surrounding, ...] = (),
         tasks: Callable[[], Tasks] | None = None,
     ) -> None:
+        self.hides: Hides | None = None
+        """Removes secrets from what is logged. Events contain them: they are for the program's own observers."""
         self._threads = threads
         self._own_threads: ThreadPool | None = None
         self._new_tasks = tasks
@@ -82,6 +112,10 @@ class Observers:
         self._observers: tuple[tuple[Observer, Callable[[Event], object]], ...] = tuple(
             (observer, self._reach(observer)) for observer in observers
         )
+        self._outer = surrounding
+        self.surrounding: tuple[Surrounding, ...] = ()
+        """The observers whose contexts surround the effects of the session."""
+        self._find_surrounding()
         self._shown = shown
         self._weakened = dict(weakened or {})
         """Weakened tools not yet emitted; ``_untold`` contains such warnings."""
@@ -105,13 +139,40 @@ class Observers:
                 raise ConfigError("an observer that is an async function needs an AsyncAgent")
             if self.tasks is None:
                 self.tasks = self._new_tasks()
-            delivery = Delivery(observer, self.tasks.start)
+            delivery = Delivery(observer, self.tasks.start, keeps_context=False)
         else:
             if self._threads is None:
                 self._threads = self._own_threads = ThreadPool()
             delivery = Delivery(observer, on_threads(self._threads))
         self.deliveries += (delivery,)
         return delivery.put
+
+    def _find_surrounding(self) -> None:
+        own = [one.observer if isinstance(one, Inline) else one for one, _ in self._observers]
+        self.surrounding = (*self._outer, *(one for one in own if isinstance(one, Surrounding)))
+        if self.surrounding:
+            for delivery in self.deliveries:
+                delivery.keeps_context = True
+
+    def within(self, effect: Effect | None = None, session: str | None = None) -> Context:
+        """Return the context for carrying out an effect; None for the turn, or for this session."""
+        if not self.surrounding:
+            return NO_CONTEXT
+        name = self._session if session is None else session
+        return _All([partial(one.within, name, effect) for one in self.surrounding])
+
+    def begin(self, event: Event) -> Context:
+        """Have the surrounding observers begin an event. Return the event's context."""
+        if not self.surrounding:
+            return NO_CONTEXT
+        contexts: list[Callable[[], Context]] = []
+        for one in self.surrounding:
+            try:
+                contexts.append(one.begin(event))
+            except Exception as error:  # an observer's fault stays with the observer
+                self._outer = tuple(other for other in self._outer if other is not one)
+                self._drop(one, event, error)
+        return _All(contexts)
 
     def __bool__(self) -> bool:
         """Return whether there is an observer. Check it before making events in a loop."""
@@ -120,11 +181,13 @@ class Observers:
     def add(self, observer: Observer) -> None:
         """Add an observer. It receives all later events."""
         self._observers = (*self._observers, (observer, self._reach(observer)))
+        self._find_surrounding()
 
     def remove(self, observer: Observer) -> None:
         """Remove an observer. It receives no later events."""
         self._observers = tuple(other for other in self._observers if other[0] != observer)
         self.deliveries = tuple(other for other in self.deliveries if other.observer != observer)
+        self._find_surrounding()
 
     def wait(self) -> None:
         """Wait until the observers have received every event, at most ``PATIENCE`` seconds."""
@@ -166,11 +229,12 @@ class Observers:
     def forward(self, event: Event) -> None:
         """Pass on an event unchanged: a worker's event, with the tags of its own session."""
         self._collect()
-        for observer, tell in self._observers:
-            try:
-                tell(event)
-            except Exception as error:  # an observer's fault stays with the observer
-                self._drop(observer, event, error)
+        with self.begin(event):
+            for observer, tell in self._observers:
+                try:
+                    tell(event)
+                except Exception as error:  # an observer's fault stays with the observer
+                    self._drop(observer, event, error)
 
     def warn_once(self, messages: Iterable[str]) -> None:
         """Warn about each message once per session, even if every reply repeats it."""
@@ -180,7 +244,7 @@ class Observers:
                 self.warn(message)
 
     def warn(self, message: str) -> None:
-        LOG.warning("%s", shown_name(message, LONGEST_LINE))
+        LOG.warning("%s", shown_name(hidden_line(message, self.hides), LONGEST_LINE))
         self.emit(events.WarningRaised(message))
 
     def _collect(self) -> None:
@@ -190,9 +254,10 @@ class Observers:
                 self._drop(delivery.observer, *delivery.failure)
 
     def _drop(self, observer: Observer, event: Event, error: BaseException) -> None:
-        self._observers = tuple(other for other in self._observers if other[0] is not observer)
+        self._observers = tuple(other for other in self._observers if not _is_or_wraps(other[0], observer))
         self.deliveries = tuple(other for other in self.deliveries if other.observer is not observer)
-        LOG.debug("observer %r failed", observer, exc_info=error)
+        self._find_surrounding()
+        log_error(logging.DEBUG, f"observer {observer!r} failed", error, self.hides)
         what = type(event.value).__name__
         self.warn(f"an observer was dropped because it failed on {what}: {type(error).__name__}: {error}")
 

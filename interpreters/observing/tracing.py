@@ -7,10 +7,16 @@
 They follow the conventions for generative AI, which are in development
 (https://github.com/open-telemetry/semantic-conventions-genai). Only ``Names`` depends on these. Spans use the session's
 timestamps, even if this observer receives the events later. They contain no conversation text, arguments or results.
+
+A span begins on the session's own thread, before its effect starts, so that it is the current span of the tool, worker
+or model call. It ends with the delivered event, on another thread, because an exporter may be slow.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
@@ -19,6 +25,7 @@ from cognition.base.errors import ConfigError
 from cognition.steps.retry import classify
 from cognition.values.messages import Usage
 from cognition.values.outcomes import Completed, Failed
+from interpreters.observing._surrounding import Context, Surrounding
 from interpreters.observing.events import (
     CallTool,
     CancelEffect,
@@ -41,11 +48,14 @@ from interpreters.observing.events import (
     WorkerStalled,
     worker_session,
 )
+from runtime.models.installation import install_line
 
 if TYPE_CHECKING:
+    from contextvars import Token
+
     from opentelemetry.trace import Span, TracerProvider
 
-MISSING = "spans need OpenTelemetry's interface: pip install 'cogstep[otel]'"
+    from cognition.steps.decisions import Effect
 
 
 BEGINNINGS = (UserSpoke, ModelCalled, CallTool, SpawnWorker)
@@ -84,10 +94,34 @@ class _SessionSpans:
     number: int = 0
     open: dict[str, Span] = field(factory=dict)
     """Open spans by effect id."""
+    ends: deque[Callable[[], object]] = field(factory=deque)
+    """End the spans that are over, at the next delivered event. A worker shares them with its parent."""
 
 
-class Tracing:
-    """An observer that makes spans. It may observe any number of sessions, including their workers.
+@define
+class _CurrentSpan:
+    """Makes a span the current one of this thread or task; None: changes nothing."""
+
+    span: Span | None
+    _token: Token[Any] | None = field(default=None, init=False)
+
+    def __enter__(self) -> None:
+        if self.span is not None:
+            from opentelemetry import context, trace
+
+            self._token = context.attach(trace.set_span_in_context(self.span))
+
+    def __exit__(self, *_error: object) -> None:
+        if self._token is not None:
+            from opentelemetry import context
+
+            context.detach(self._token)
+
+
+class Tracing(Surrounding):
+    """An observer that makes spans, and sets the current span of tools, workers and model calls.
+
+    It may observe any number of sessions, including their workers.
 
     Args:
         provider: receives the spans; None for OpenTelemetry's global provider.
@@ -105,15 +139,54 @@ class Tracing:
         try:
             from opentelemetry import trace
         except ImportError as error:
-            raise ConfigError(MISSING) from error
+            raise ConfigError(f"spans need OpenTelemetry's interface: {install_line('otel')}") from error
         self._trace = trace
         self._tracer = trace.get_tracer("cogstep", tracer_provider=provider)
         self._agent, self._model, self._system = agent, model, system
         self._sessions: dict[str, _SessionSpans] = {}
-        self._workers: dict[str, Span] = {}
-        """Spans of running workers, by session name."""
+        self._workers: dict[str, tuple[Span, _SessionSpans]] = {}
+        """Spans of running workers and the sessions that spawned them, by the worker's session name."""
 
     def __call__(self, event: Event) -> None:
+        noted: Any = next((note for observer, note in event.begun if observer is self), None)
+        if noted is None:
+            session = self._sessions.get(event.session)
+            self._take(event)
+            session = session or self._sessions.get(event.session)
+        else:
+            _, session = noted
+        if session is not None:
+            _end_spans(session.ends)
+
+    def begin(self, event: Event) -> Callable[[], Context]:
+        noted: Any = next((note for observer, note in event.begun if observer is self), None)
+        if noted is None:
+            session = self._sessions.get(event.session)
+            before = None if isinstance(event.value, BEGINNINGS) else self._span_of(session, event)
+            self._take(event)
+            session = session or self._sessions.get(event.session)
+            noted = before or self._span_of(session, event), session
+            event.note_begun(self, noted)
+        return partial(_CurrentSpan, noted[0])
+
+    def within(self, session: str, effect: Effect | None) -> Context:
+        spans = self._sessions.get(session)
+        if spans is None and (spawned := self._workers.get(session)) is not None:
+            spans = self._sessions.setdefault(session, _spans_of_worker(*spawned))
+        if spans is None:
+            return _CurrentSpan(None)
+        found = None if effect is None else spans.open.get(effect.effect_id)
+        if found is None and isinstance(effect, CallTool):  # of a worker in a host: its event comes another way
+            found = self._begin_call(session, spans, effect)
+        return _CurrentSpan(found or spans.step or spans.turn)
+
+    def _span_of(self, session: _SessionSpans | None, event: Event) -> Span | None:
+        """Return the span of an event's effect; for others, the innermost one of the session."""
+        if session is None:
+            return None
+        return session.open.get(getattr(event.value, "effect_id", "")) or session.step or session.turn
+
+    def _take(self, event: Event) -> None:
         value = event.value
         if (session := self._sessions.get(event.session)) is None:
             if not isinstance(value, BEGINNINGS):
@@ -127,13 +200,12 @@ class Tracing:
                 self._begin_turn(event, session)
             case ModelCalled():
                 self._call_model(event, session, value)
-            case CallTool(effect_id=effect_id, call=call):
-                named = {Names.TOOL: call.name, Names.TOOL_CALL: call.id, Names.TOOL_TYPE: "function"}
-                self._begin(event, session, effect_id, Names.EXECUTE_TOOL, call.name, named)
+            case CallTool():
+                self._begin_call(event.session, session, value)
             case SpawnWorker(effect_id=effect_id, worker=worker):
                 named = {Names.AGENT: worker.name}
-                span = self._begin(event, session, effect_id, Names.INVOKE_AGENT, worker.name, named)
-                self._workers[worker_session(event.session, value)] = span
+                span = self._begin(event.session, session, effect_id, Names.INVOKE_AGENT, worker.name, named)
+                self._workers[worker_session(event.session, value)] = span, session
             case ModelReplied(effect_id=effect_id, usage=usage, finish_reason=reason):
                 self._end(session, effect_id, {**_usage_attributes(usage), Names.FINISH_REASONS: [reason]})
             case ModelFailed(effect_id=effect_id, usage=usage, failure=failure):
@@ -166,14 +238,15 @@ class Tracing:
 
     def close(self) -> None:
         """End the spans of unfinished turns."""
-        for name in list(self._sessions):
+        for name, session in list(self._sessions.items()):
             self._leave(name)
+            _end_spans(session.ends)
 
     def _begin_turn(self, event: Event, session: _SessionSpans) -> None:
-        self._give_up(session)
         if (spawned := self._workers.get(event.session)) is not None:
-            session.turn, session.worker = spawned, True
+            session.turn, session.worker, session.ends = spawned[0], True, spawned[1].ends
             return
+        self._give_up(session)
         attributes: dict[str, Any] = {Names.OPERATION: Names.INVOKE_AGENT, Names.CONVERSATION: event.session}
         attributes["cogstep.turn"] = event.turn
         about = {Names.AGENT: self._agent, Names.PROVIDER: self._system, Names.MODEL: self._model}
@@ -190,15 +263,21 @@ class Tracing:
         if self._system and not called.model:
             named[Names.PROVIDER] = self._system
         own = {"cogstep.purpose": called.purpose, "cogstep.messages": called.messages, "cogstep.attempt": event.attempt}
-        self._begin(event, session, called.effect_id, Names.CHAT, model, {**named, **own})
+        self._begin(event.session, session, called.effect_id, Names.CHAT, model, {**named, **own})
+
+    def _begin_call(self, name: str, session: _SessionSpans, effect: CallTool) -> Span:
+        call = effect.call
+        named = {Names.TOOL: call.name, Names.TOOL_CALL: call.id, Names.TOOL_TYPE: "function"}
+        return self._begin(name, session, effect.effect_id, Names.EXECUTE_TOOL, call.name, named)
 
     def _begin(
-        self, event: Event, session: _SessionSpans, effect_id: str, operation: str, name: str, own: dict[str, Any]
+        self, session_name: str, session: _SessionSpans, effect_id: str, operation: str, name: str, own: dict[str, Any]
     ) -> Span:
-        attributes = {Names.OPERATION: operation, Names.CONVERSATION: event.session, **own}
-        parent = session.step or session.turn
-        span = session.open[effect_id] = self._start(session, f"{operation} {name}".rstrip(), attributes, parent)
-        return span
+        if (begun := session.open.get(effect_id)) is not None:
+            return begun
+        attributes = {Names.OPERATION: operation, Names.CONVERSATION: session_name, **own}
+        span = self._start(session, f"{operation} {name}".rstrip(), attributes, session.step or session.turn)
+        return session.open.setdefault(effect_id, span)  # of two threads, the first counts
 
     def _start(self, session: _SessionSpans, name: str, attributes: dict[str, Any], parent: Span | None) -> Span:
         kinds = self._trace.SpanKind
@@ -217,7 +296,7 @@ class Tracing:
         if error:
             span.set_attribute(Names.ERROR, error)
             span.set_status(self._trace.StatusCode.ERROR)
-        span.end(session.now or None)
+        session.ends.append(partial(span.end, session.now or None))
 
     def _note(self, session: _SessionSpans, name: str, attributes: dict[str, Any]) -> None:
         span = session.step or session.turn
@@ -242,9 +321,24 @@ class Tracing:
     def _leave(self, name: str) -> None:
         session = self._sessions.pop(name, None)
         for worker in [one for one in self._workers if one == name or one.startswith(f"{name}/")]:
-            del self._workers[worker]  # also of one that never came to its turn
+            self._workers.pop(worker, None)  # also of one that never came to its turn
+            if worker != name and (left := self._sessions.pop(worker, None)) is not None:
+                self._give_up(left)
         if session is not None:
             self._give_up(session)
+
+
+def _spans_of_worker(span: Span, parent: _SessionSpans) -> _SessionSpans:
+    return _SessionSpans(parent.now, span, True, ends=parent.ends)
+
+
+def _end_spans(ends: deque[Callable[[], object]]) -> None:
+    while ends:
+        try:
+            end = ends.popleft()
+        except IndexError:  # another thread was faster
+            return
+        end()
 
 
 def _usage_attributes(usage: Usage) -> dict[str, Any]:

@@ -45,6 +45,9 @@ SYNTAX = re.compile(r"(?:[\s\[\]{}:,]|true|false|null)*")
 UNIT = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL)
 """The notation of one character in a JSON string."""
 
+MANY = 20
+"""Texts of a value, of which repeated ones are searched once: those of a conversation that a fork begins with."""
+
 SHORT = 200
 """Maximum length of a text whose secrets are cached."""
 REMEMBERED = 500
@@ -153,7 +156,7 @@ class Redactor:
         self._looked_at.clear()
 
     def _may_be_in(self, redaction: Redaction, texts: list[str]) -> bool:
-        text = "\0".join(texts)
+        text = "\0".join(texts if len(texts) < MANY else dict.fromkeys(texts))
         if BEGINNING in text or ("\\" in text and ("\\u" in text or "\\/" in text)):
             return True  # a placeholder, or letters and slashes as JSON may write them: it has to be read to be known
         if self._writings.has_unencoded(text) or redaction.may_be_in(text):

@@ -19,6 +19,7 @@ from attrs import define, field
 
 from cognition import ConfigError
 from interpreters.tools.schema import Schema, compile_pattern
+from runtime.models.installation import install_line
 
 Test = Callable[[Any], bool]
 
@@ -206,7 +207,7 @@ def _check_pattern(pattern: str, path: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("regex") is None:
-        raise ConfigError(f"{path}: a pattern needs the package regex to be checked: pip install 'cogstep[schemas]'")
+        raise ConfigError(f"{path}: a pattern needs the package regex to be checked: {install_line('schemas')}")
     try:
         compile_pattern(pattern)
     except ValueError as error:

@@ -15,9 +15,9 @@ from attrs import define, field
 from cognition import NO_RULES, AccessRules
 from cognition.base.display import shown_name
 from cognition.values.content import LARGEST_IMAGES, Image, format_size
+from interpreters.tools.log_lines import Hides, log_error
 from interpreters.tools.undo_hook import UndoHook
 
-LOG = logging.getLogger("cogstep")
 Deps = TypeVar("Deps")
 Result = TypeVar("Result")
 
@@ -73,6 +73,8 @@ class ToolContext(Generic[Deps]):
     """
     keeper: UndoHook | None = field(default=None, kw_only=True)
     """Saves the undo data of file changes, for ``keeping``. None without a recording."""
+    hides: Hides | None = field(default=None, kw_only=True)
+    """Removes secrets from what is logged about the call."""
     effect_id: str = field(default="", kw_only=True)
     """The id of this attempt (``turn.step.index``)."""
     error: BaseException | None = field(default=None, init=False)
@@ -192,8 +194,9 @@ class ToolContext(Generic[Deps]):
             return
         try:
             end()
-        except Exception:  # it is the tool's, and whoever cancels has other tools to tell, and a turn to end
-            LOG.exception("what %s wanted called at its cancellation has failed", shown_name(self.tool))
+        except Exception as error:  # it is the tool's, and whoever cancels has other tools to tell, and a turn to end
+            said = f"what {shown_name(self.tool)} wanted called at its cancellation has failed"
+            log_error(logging.ERROR, said, error, self.hides)
 
 
 class Later(Enum):

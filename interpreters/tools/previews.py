@@ -23,9 +23,8 @@ from cognition import ConfigError
 from cognition.base.checking import checked, nearest, show
 from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.failures import is_fault, message_of
+from interpreters.tools.log_lines import Hides, log_error
 from interpreters.tools.signature import Parameter, context_name, declarations, is_async, is_method
-
-LOG = logging.getLogger("cogstep")
 
 Sort = Literal["text", "diff", "command"]
 
@@ -125,7 +124,7 @@ def read_preview_function(
     return PreviewFunction(function, frozenset(taken), context, defaults, is_method(function))
 
 
-def make_preview(make: Callable[[], Any], name: str) -> Preview | None:
+def make_preview(make: Callable[[], Any], name: str, hides: Hides | None = None) -> Preview | None:
     """Return the preview, or None if the function returns None or fails with anything but a ``ToolError``.
 
     Does not catch an interrupt, or an exception from a signal handler of the program.
@@ -143,5 +142,5 @@ def make_preview(make: Callable[[], Any], name: str) -> Preview | None:
     except BaseException as error:  # of any kind, as with tools: who is asked sees the arguments then
         if not is_fault(error):
             raise
-        LOG.warning("the preview of the tool %s failed", name, exc_info=error)
+        log_error(logging.WARNING, f"the preview of the tool {name} failed", error, hides)
         return None

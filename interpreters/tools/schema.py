@@ -311,4 +311,6 @@ def _format_expected(path: str, what: str, value: Any) -> str:
     except (TypeError, ValueError, RecursionError):
         given = repr(value)
     given = given if len(given) <= 80 else f"{given[:77]}..."
+    if NAMES["integer"] in what and type(value) is float and value.is_integer():
+        given += "; a number of this size is exact only without a fraction and an exponent"
     return f"{path or 'the value'} must be {what}, not {given}"

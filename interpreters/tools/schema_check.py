@@ -36,6 +36,10 @@ from interpreters.tools._checked_keywords import (
 )
 from interpreters.tools._ecma import Pattern, UnreadablePatternError
 from runtime.constrained.schema import look_over
+from runtime.models.installation import install_line
+
+PACKAGES = ("jsonschema", "regex")
+"""Those of the extra ``schemas``."""
 
 MOST_PROBLEMS = 8
 """Problems reported to a model in one message. It sees the others after it has corrected these."""
@@ -59,9 +63,9 @@ class FullCheck:
     """
 
     def __init__(self, schema: Any, subject: str) -> None:
-        for package in ("jsonschema", "regex"):
+        for package in PACKAGES:
             if find_spec(package) is None:
-                raise ConfigError(f"{subject} need the package {package} to be checked: pip install 'cogstep[schemas]'")
+                raise ConfigError(f"{subject} need the package {package} to be checked: {install_line('schemas')}")
         from jsonschema import Draft202012Validator
         from jsonschema_specifications import REGISTRY
 
@@ -298,7 +302,7 @@ def _find_refusal(schema: Any) -> str:
     try:
         FullCheck(schema, "the parameters")
     except ConfigError as error:
-        if "pip install" in str(error):
+        if any(find_spec(package) is None for package in PACKAGES):
             raise
         return str(error)
     return ""

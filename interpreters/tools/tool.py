@@ -48,6 +48,7 @@ from interpreters.tools.context import (
     ToolRetry as ToolRetry,
 )
 from interpreters.tools.failures import TaskWatch, describe as describe, is_fault, may_pass, message_of, problems_of
+from interpreters.tools.log_lines import Hides, log_error
 from interpreters.tools.previews import Preview, PreviewFunction, make_preview, read_preview_function
 from interpreters.tools.schema import DEEPEST, Schema, is_within, problems
 from interpreters.tools.signature import (
@@ -69,8 +70,6 @@ if TYPE_CHECKING:
 AS_TEXT = (date, datetime, time, Decimal, PurePath, UUID)
 """Types that become their text in JSON."""
 
-LOG = logging.getLogger("cogstep")
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -89,6 +88,7 @@ class ToolOptions(TypedDict, total=False):
     timeout: float | None
     retries: tuple[float, ...] | bool
     output_limit: int | None
+    polls: bool
     preview: Callable[..., Any] | None
 
 
@@ -217,7 +217,7 @@ class Tool(Generic[P, R]):
         shown = self._previewing
         if shown is None:
             return None
-        return make_preview(lambda: shown.call(self._structured(arguments), context), self.spec.name)
+        return make_preview(lambda: shown.call(self._structured(arguments), context), self.spec.name, context.hides)
 
     def failure(self, arguments: Mapping[str, Any], context: ToolContext[Any]) -> str:
         """Return the error with which a call would fail, as far as its arguments and ``preview`` show; else empty."""
@@ -401,7 +401,8 @@ def tool(
 
             - ``name`` replaces the function's name, ``description`` its docstring.
             - ``read_only``, ``idempotent``, ``approval``, ``kind``, ``paths``, ``command``, ``asks_with``,
-              ``parallel``, ``timeout``, ``retries`` (True: ``RETRY_PLAN``) and ``output_limit``: as in ``ToolSpec``.
+              ``parallel``, ``timeout``, ``retries`` (True: ``RETRY_PLAN``), ``output_limit`` and ``polls``: as in
+              ``ToolSpec``.
             - ``preview``: a function that takes some of the same arguments and returns the effect of a call for the
               approving user, as a text, lines or a ``Preview``.
 
@@ -425,7 +426,7 @@ def run_tool(tool: Tool[..., Any], effect: CallTool, context: ToolContext[Any]) 
         if not is_fault(error):
             raise
         context.error = error
-        return _make_failure(effect, error)
+        return _make_failure(effect, error, context.hides)
 
 
 async def run_tool_async(
@@ -440,7 +441,7 @@ async def run_tool_async(
         if not watch.is_fault(error):
             raise
         context.error = error
-        return _make_failure(effect, error)
+        return _make_failure(effect, error, context.hides)
 
 
 def tool_result(effect: CallTool, result: object) -> ToolReturned | ToolFailed:
@@ -474,9 +475,9 @@ MEANT = (ToolError, ToolCancelled)
 """Exceptions that a tool raises on purpose. Any other exception is a bug in the tool."""
 
 
-def _make_failure(effect: CallTool, error: BaseException) -> ToolFailed:
+def _make_failure(effect: CallTool, error: BaseException, hides: Hides | None = None) -> ToolFailed:
     level = logging.DEBUG if isinstance(error, MEANT) else logging.WARNING
-    LOG.log(level, "the tool %s failed", effect.call.name, exc_info=error)
+    log_error(level, f"the tool {effect.call.name} failed", error, hides)
     match error:
         case ToolRetry():
             return ToolFailed(effect.effect_id, _error_text(error))

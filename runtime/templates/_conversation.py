@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal
 
@@ -53,6 +53,10 @@ class Shape:
     """Prepend the system prompt to the first user message. For templates without a system role, and for those that
     omit it after a tool call.
     """
+    one_call: bool = False
+    """Write a reply with several calls as one message per call, each followed by its result. Its text comes first, in a
+    message of its own. For templates that refuse several calls in a message, or show only the first.
+    """
     calls_as_text: bool = False
     """Write calls and results as text of assistant and user, for templates without a form for them."""
     parts: bool = False
@@ -69,6 +73,7 @@ class Shape:
                 (self.short_ids, "the template wants call ids of nine letters and digits: they are renamed"),
                 (self.merge, "the template wants user and assistant to take turns: neighbouring messages are merged"),
                 (self.fold_system, "the template has no system role: the system prompt precedes the first message"),
+                (self.one_call, "the template takes one call a message: each is shown in its own, before its result"),
                 (self.calls_as_text, "the template has no form for calls and their results: they are told as text"),
                 (self.parts, "the template wants content in parts: it is passed as one part of text"),
                 (self.text_arguments, "the template wants arguments as text: they are passed as JSON text"),
@@ -84,13 +89,15 @@ def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
     def call_id(original: str) -> str:
         return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else shield.text(original)
 
+    apart = shape.one_call and request.protocol == "native"
+    messages = _one_call_each(request.messages) if apart else request.messages
     one = _text_entry_for_calls if shape.calls_as_text else _entry
     one = one if request.protocol == "native" else _text_entry
     made = [
         {"role": "user", "content": shield.text(message.text)}
         if isinstance(message, UserMessage) and not message.parts
         else one(message, shield, shape, call_id)
-        for message in request.messages
+        for message in messages
     ]
     if request.system:
         system = shield.text(request.system)
@@ -159,6 +166,28 @@ def _entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[st
         "name": shield.text(message.name),
         "content": shield.text(message.content),
     }
+
+
+def _one_call_each(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages, those of several calls as one message per call. A call's result follows it."""
+    waiting: list[AssistantMessage] = []
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            called = [one.calls[0].id for one in waiting]
+            until = called.index(message.call_id) + 1 if message.call_id in called else 0
+            yield from waiting[:until]
+            del waiting[:until]
+        else:
+            yield from waiting
+            waiting.clear()
+            if isinstance(message, AssistantMessage) and len(message.calls) > 1:
+                waiting += [evolve(message, text="", reasoning="", calls=(call,)) for call in message.calls]
+                if not message.text:
+                    waiting[0] = evolve(waiting[0], reasoning=message.reasoning)
+                    continue
+                message = evolve(message, calls=())
+        yield message
+    yield from waiting
 
 
 def _text_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:

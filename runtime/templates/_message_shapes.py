@@ -30,10 +30,13 @@ from runtime.templates._probes import PROBES, unless_refused
 from runtime.templates._thinking import Switch
 
 SHAPES = tuple(
-    Shape(calls_as_text=told, fold_system=fold, merge=merge, short_ids=short)
-    for told, fold, merge, short in product((False, True), repeat=4)
+    Shape(calls_as_text=told, one_call=one, fold_system=fold, merge=merge, short_ids=short)
+    for told, one, fold, merge, short in product((False, True), repeat=5)
+    if not (told and one)
 )
 """In the order of trial: the plain form first, then the least adapted."""
+
+OTHER_RESULT = "PROBE-OTHER-RESULT"
 
 LOST = {
     PROBES.system: "the system prompt",
@@ -41,6 +44,8 @@ LOST = {
     PROBES.text: "the assistant's answers",
     PROBES.value: "the calls of tools",
     PROBES.result: "the results of tools",
+    PROBES.other_value: "the calls of tools",
+    OTHER_RESULT: "the results of tools",
 }
 """The parts of a conversation, by the word that represents them in a probe."""
 
@@ -54,6 +59,8 @@ class ConversationKind:
     """An answer precedes the last user message."""
     called: bool
     """There are calls and their results."""
+    parallel: bool
+    """A reply has several calls."""
     goes_on: bool
     """The last message is a result."""
     tools: bool
@@ -67,19 +74,26 @@ class ConversationKind:
             bool(request.system),
             any(isinstance(message, AssistantMessage) and not message.calls for message in messages),
             any(isinstance(message, ToolMessage) for message in messages),
+            any(isinstance(message, AssistantMessage) and len(message.calls) > 1 for message in messages),
             isinstance(last, ToolMessage),
             tools,
         )
 
     def probe(self) -> ModelRequest:
         user = UserMessage("m1", PROBES.user)
-        call = ToolCall("call00000", PROBES.name, json.dumps({PROBES.key: PROBES.value}))
-        calls = (AssistantMessage("m4", calls=(call,)), ToolMessage("m5", call.id, PROBES.name, PROBES.result))
+        said = ((PROBES.value, PROBES.result), (PROBES.other_value, OTHER_RESULT))[: 2 if self.parallel else 1]
+        calls = tuple(
+            ToolCall(f"call{number:05d}", PROBES.name, json.dumps({PROBES.key: value}))
+            for number, (value, _) in enumerate(said)
+        )
+        results = [
+            ToolMessage(f"m5{call.id}", call.id, PROBES.name, text) for call, (_, text) in zip(calls, said, strict=True)
+        ]
         messages: list[Message] = [user]
         if self.answered:
             messages += [AssistantMessage("m2", PROBES.text), user]
         if self.called:
-            messages += calls
+            messages += [AssistantMessage("m4", calls=calls), *results]
         if self.called and not self.goes_on:
             messages += [AssistantMessage("m6", PROBES.text), user]
         properties: dict[str, Any] = {PROBES.key: {"type": "string", "description": PROBES.parameter}}
@@ -90,7 +104,7 @@ class ConversationKind:
 
 
 NATIVE = tuple(
-    ConversationKind(True, False, called, called, tools)
+    ConversationKind(True, False, called, False, called, tools)
     for called, tools in ((False, True), (True, True), (True, False))
 )
 """The kinds that occur in an agent with tools: the last is its answer at the step limit."""
@@ -130,7 +144,10 @@ class MessageShapes:
         there = {PROBES.system: kind.system, PROBES.user: True, PROBES.text: kind.answered}
         there[PROBES.value] = kind.called and not self._forgets_calls
         there[PROBES.result] = kind.called
-        return tuple(LOST[word] for word, wanted in there.items() if wanted and word not in text)
+        there[PROBES.other_value] = kind.parallel and there[PROBES.value]
+        there[OTHER_RESULT] = kind.parallel and kind.called
+        lost = [LOST[word] for word, wanted in there.items() if wanted and word not in text]
+        return tuple(dict.fromkeys(lost))
 
     def shapes(self, kind: ConversationKind) -> Iterator[tuple[Shape, tuple[str, ...]]]:
         """Yield the shapes in the order of trial, each with the parts that it loses.

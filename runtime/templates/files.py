@@ -19,6 +19,7 @@ from attrs import frozen
 from runtime.errors import ExtraMissingError, ModelFileError, ModelNotFoundError
 from runtime.files import UnusableFileError, open_regular, read_regular
 from runtime.models.gguf_header import read_gguf_header
+from runtime.models.installation import install_lines
 from runtime.models.mlx_files import named_templates, read_mlx_directory
 from runtime.models.specs import SMALL_MODEL
 
@@ -66,7 +67,7 @@ def open_template(file: TemplateFile, now: Callable[[], datetime] = datetime.now
         )
     except ImportError as error:
         raise ExtraMissingError(
-            "chat templates need Jinja2, which comes with each backend: pip install 'cogstep[llama]' or 'cogstep[mlx]'",
+            f"chat templates need Jinja2, which comes with each backend: {install_lines('llama', 'mlx')}",
             extra="llama",
         ) from error
     source = FALLBACK_TEMPLATE if file.source is None else file.source

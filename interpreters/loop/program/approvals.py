@@ -28,6 +28,7 @@ from cognition.values.messages import json_object_text
 from interpreters.loop.program.pending import Later
 from interpreters.loop.program.questions import Request, check_arguments
 from interpreters.tools.context import ToolContext
+from interpreters.tools.log_lines import Hides
 from interpreters.tools.previews import Preview
 from interpreters.tools.tool import Tool
 
@@ -75,6 +76,7 @@ class ApprovalRequest(Request):
     """Policy's rules for the files and programs that the call reaches without naming them."""
     _made: Tool[..., Any] | None = field(default=None, alias="made", repr=False, eq=False, kw_only=True)
     _deps: Any = field(default=None, alias="deps", repr=False, eq=False, kw_only=True)
+    _hides: Hides | None = field(default=None, alias="hides", repr=False, eq=False, kw_only=True)
 
     def preview(self, arguments: Mapping[str, Any] | None = None) -> Preview | None:
         """Return a preview of the call's effect right now, without side effects.
@@ -110,7 +112,12 @@ class ApprovalRequest(Request):
 
     def _context(self) -> ToolContext[Any]:
         return ToolContext(
-            self._deps, session=self.session, call_id=self.call.id, tool=self.call.name, access=self.access
+            self._deps,
+            session=self.session,
+            call_id=self.call.id,
+            tool=self.call.name,
+            access=self.access,
+            hides=self._hides,
         )
 
     @property

@@ -61,6 +61,7 @@ from interpreters.loop.program.questions import (
     ReviewPlans,
     chosen_options,
 )
+from interpreters.tools.log_lines import Hides
 from interpreters.tools.tool import Tool, tool_result
 from interpreters.tools.undo_hook import UndoHook
 from runtime.protocol.model import Runtime
@@ -101,6 +102,8 @@ class Program:
     worker_patience: float | None = field(default=WORKER_PATIENCE)
     reveal: Callable[[Any], Any] = lambda value: value
     """Restores the texts that the recording hides. Workers are not recorded, and use the real texts."""
+    hides: Hides | None = None
+    """Removes secrets from what is logged about the session; None if nothing is to be removed."""
     postpones: bool = True
     """Whether effects may be answered later. False for a worker, which ends with its parent's run."""
     raise_tool_errors: bool = False
@@ -240,7 +243,9 @@ def consultation(program: Program, effect: Consulted, is_cancelled: Callable[[],
             approve: Any = program.approve or (lambda _request: Approval(False, NOBODY))
             tool = spec_of(program.tools, call.name)
             made = program.tools.get(call.name)
-            request = ApprovalRequest(call, reason, tool=tool, made=made, deps=program.deps, access=access, **about)
+            request = ApprovalRequest(
+                call, reason, tool=tool, made=made, deps=program.deps, access=access, hides=program.hides, **about
+            )
             read = partial(as_input, effect, tool=tool)
             return Consultation(partial(_approve, approve, request), read, f"ask about {call.name}")
         case AskUser(questions=questions) if program.ask is not None:

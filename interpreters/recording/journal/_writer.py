@@ -303,8 +303,11 @@ class Journal(Closeable):
         brings: dict[str, bytes] = {}
         """The large texts to store together with the line. Those that belong into files are stored there before."""
         try:
+            begins = "config" in value
+            if begins and self._payloads is not None:  # a fork's start may name a large text many times
+                value, brings = self._without_large_texts(value, self._payloads)
             line, total, seal = line_of(value, before, sealed)
-            if len(line) >= LARGE and self._payloads is not None:  # not the usual case
+            if len(line) >= LARGE and not begins and self._payloads is not None:  # not the usual case
                 short, brings = self._without_large_texts(value, self._payloads)
                 line, total, seal = line_of(short, before, sealed)
         except (ValueError, RecursionError) as error:
@@ -313,7 +316,7 @@ class Journal(Closeable):
             raise unwritten_error(error, self.path) from error
         if len(line) > LONGEST:
             raise JournalWriteError(f"the record has {len(line)} bytes, and a line may have {LONGEST}", path=self.path)
-        if "config" in value and decode_line(line) is None:  # the only place where something stands of anybody's making
+        if begins and decode_line(line) is None:  # the only place where something stands of anybody's making
             raise JournalWriteError(
                 "the header could not be read again: a tool's schema is nested too deeply, or a number is too long",
                 path=self.path,

@@ -48,6 +48,8 @@ from cognition import (
     UserSpoke,
     in_flight,
 )
+from cognition.base.display import LONGEST_LINE
+from cognition.context.window import shorten
 from cognition.steps.decisions import EFFECT_TYPES
 from interpreters.observing.events import EventValue
 from interpreters.observing.step_events import events_of
@@ -68,7 +70,7 @@ class TranscriptEntry:
     """Seconds since the epoch."""
     message: Message | None = None
     note: str = ""
-    """Description of an event, in one sentence; empty for a message."""
+    """Description of an event, in one sentence of at most some 2,000 characters; empty for a message."""
     resets: bool = False
     """Whether a new conversation begins here."""
     system: str | None = None
@@ -147,7 +149,7 @@ def read_transcript(path: Where, engine: EngineGiven = None) -> Transcript:
             reader.path,
             reader.header,
             tuple(turn for index, turn in enumerate(writer.turns) if index or turn.entries),
-            tuple(type(writer.asked[one]).__name__ for one in in_flight(state.phase) if one in writer.asked),
+            tuple(writer.effects[one].__name__ for one in in_flight(state.phase) if one in writer.effects),
             tuple(reader.warnings),
             reader.foreign,
         )
@@ -158,7 +160,9 @@ class _TurnCollector:
     """Collects turns from the values that observers would receive for each step."""
 
     turns: list[TranscriptTurn] = field(factory=list)
+    effects: dict[EffectId, type[Decision]] = field(factory=dict)
     asked: dict[EffectId, Decision] = field(factory=dict)
+    """The effects whose answers are described. Not the others: a request to a model holds the whole conversation."""
     _calls: dict[str, str] = field(factory=dict)
     """The tool of each call of a reply, by call id."""
 
@@ -172,7 +176,9 @@ class _TurnCollector:
             if isinstance(decision, Rejected):
                 notes.append(f"{decision.input} came and was not used ({decision.reason.replace('_', ' ')}).")
             elif isinstance(decision, EFFECT_TYPES):
-                self.asked[decision.effect_id] = decision
+                self.effects[decision.effect_id] = type(decision)
+                if isinstance(decision, AskApproval | RunHook):
+                    self.asked[decision.effect_id] = decision
         end: TurnFinished | None = None
         resets, system = False, None
         for state, value in events_of(before, event, transition):
@@ -193,7 +199,7 @@ class _TurnCollector:
         entries = (
             *([] if system is None else [TranscriptEntry(record, event.at, note=NEW_PROMPT, system=system)]),
             *(TranscriptEntry(record, event.at, one) for one in messages),
-            *(TranscriptEntry(record, event.at, note=note, resets=resets) for note in notes),
+            *(TranscriptEntry(record, event.at, note=shorten(note, LONGEST_LINE), resets=resets) for note in notes),
         )
         outcome, usage = (turn.outcome, turn.usage) if end is None else (end.outcome, end.usage)
         self.turns[-1] = evolve(turn, entries=(*turn.entries, *entries), ended=event.at, outcome=outcome, usage=usage)

@@ -129,7 +129,7 @@ def test_retries_limits_approvals_and_unreadable_calls_are_told() -> None:
     asked = [(e.attempt, e.value.purpose) for e in told if isinstance(e.value, events.ModelCalled)]
     assert asked[1:3] == [(2, "answer"), (1, "repair")]
     assert [e.malformed.reason for e in only(events.CallMalformed)] == ["unclosed"]
-    assert [e.call.name for e in only(events.AskApproval)] == ["pay", "pay"]
+    assert [e.call.name for e in only(events.AskApproval)] == ["pay", "pay", "pay"]
     assert [e.limit for e in only(events.LimitHit)] == ["loop"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from typing import Any
 
@@ -12,6 +13,7 @@ from cognition import ConfigError, Failure, ProposedCall, Usage
 from interpreters import Agent, AsyncAgent, events, tool
 from interpreters.observing.tracing import Names, Tracing
 from interpreters.testing.fakes import FakeClock, FunctionModel, Reply, ScriptedModel, call
+from runtime.models.installation import install_line
 
 pytest.importorskip("opentelemetry.sdk", reason="OpenTelemetry's SDK is not installed")
 
@@ -189,5 +191,5 @@ def test_what_ends_otherwise_is_an_error_and_what_is_left_open_is_ended() -> Non
 def test_without_opentelemetry_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
 
-    with pytest.raises(ConfigError, match=r"pip install 'cogstep\[otel\]'"):
+    with pytest.raises(ConfigError, match=re.escape(install_line("otel"))):
         Tracing()

@@ -131,7 +131,7 @@ def test_what_two_requests_share_is_what_both_begin_with(
 
 def test_a_long_result_is_said_to_be_cut(tmp_path: Path) -> None:
     """As it comes in, and again where there is no room; what history never had is counted too."""
-    record(tmp_path / "s.jsonl", [("Look.", [5000, 10]), ("Again.", [2900, 2900]), ("More.", [2900])], 2048)
+    record(tmp_path / "s.jsonl", [("Look.", [5000, 10]), ("Again.", [2900, 2901]), ("More.", [2900])], 2048)
     _, reports, _ = read(tmp_path / "s.jsonl")
     first = [one for report in reports[1:] for one in report.messages if one.id == "m3"]
 

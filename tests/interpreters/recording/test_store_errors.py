@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import socket
 import sqlite3
 import subprocess
@@ -19,6 +20,7 @@ from interpreters import Agent, replay
 from interpreters.recording.journal import JournalError
 from interpreters.recording.store import SqlStore, StoreError, schema
 from interpreters.testing.fakes import ScriptedModel
+from runtime.models.installation import install_line
 from tests.interpreters.databases import PASSWORD, needs_postgres, postgres
 from tests.interpreters.signs import PATIENCE
 
@@ -119,8 +121,8 @@ def elsewhere(code: str, path: Path) -> str:
 @pytest.mark.parametrize(
     ("missing", "said"),
     [
-        ("sqlalchemy", "sessions in a database need SQLAlchemy; pip install 'cogstep[sql]'"),
-        ("psycopg", "its driver can't be loaded (no pq wrapper available.); pip install 'cogstep[sql]'"),
+        ("sqlalchemy", f"sessions in a database need SQLAlchemy; {install_line('sql')}"),
+        ("psycopg", f"its driver can't be loaded (no pq wrapper available.); {install_line('sql')}"),
     ],
 )
 def test_what_is_not_installed_is_told_with_how_to_install_it(missing: str, said: str, tmp_path: Path) -> None:
@@ -141,7 +143,7 @@ def test_what_is_not_installed_is_told_with_how_to_install_it(missing: str, said
 
 def test_a_driver_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(StoreError, match=r"the driver psycopg is not installed; pip install 'cogstep\[sql\]'"):
+    with pytest.raises(StoreError, match=f"the driver psycopg is not installed; {re.escape(install_line('sql'))}"):
         SqlStore("postgresql://ada@nowhere.example/agents")
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import attrs
+import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from cognition import (
     AgentConfig,
@@ -143,6 +146,20 @@ def test_a_float_that_may_have_lost_digits_is_no_whole_number() -> None:
     assert given({"x": 1, "count": 3.0}) == "(1.0, None, 3)"
     with pytest.raises(ToolError, match="count must be a whole number"):
         given({"x": 1, "count": 1e30})
+
+
+@hypothesis.given(st.integers(0, 2**60), st.sampled_from([1, -1]))
+@hypothesis.example(2**53 - 1, 1)
+@hypothesis.example(2**53, -1)
+@hypothesis.example(2**53 + 1, 1)
+def test_a_float_for_a_whole_number_is_exact_or_refused(size: int, sign: int) -> None:
+    """2**53 itself is what a model's 2**53 + 1 has become."""
+    text, number = f"{sign * size}.0", sign * size
+    if abs(number) < 2**53:
+        assert given({"x": 1, "count": json.loads(text)}) == repr((1.0, None, number))
+    else:
+        with pytest.raises(ToolError, match="is exact only without a fraction and an exponent"):
+            given({"x": 1, "count": json.loads(text)})
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), {"a": [float("-inf")]}])

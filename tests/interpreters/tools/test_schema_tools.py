@@ -180,7 +180,7 @@ def test_without_the_extra_such_a_tool_can_not_be_made(missing: str, monkeypatch
     monkeypatch.setattr(
         "interpreters.tools.schema_check.find_spec", lambda name: None if name == missing else found(name)
     )
-    with pytest.raises(ConfigError, match=rf"{missing}.*cogstep\[schemas\]"):
+    with pytest.raises(ConfigError, match=rf"{missing}.*\[schemas\]"):
         made(print)
 
 

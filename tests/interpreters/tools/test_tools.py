@@ -205,6 +205,19 @@ def test_descriptions_come_from_the_docstring() -> None:
     assert paint(Colour.RED, 3) == "3 x red"
 
 
+def test_a_tool_may_say_that_it_polls() -> None:
+    @tool(polls=True)
+    def look(job: str) -> str:
+        """Look whether a job has ended."""
+        return job
+
+    made = Tool.from_schema(name="look", parameters={"type": "object"}, function=lambda given: "x", polls=True)
+
+    assert look.spec.polls
+    assert made.spec.polls
+    assert not tool(look.function).spec.polls
+
+
 def no_type(a) -> str:  # type: ignore[no-untyped-def]  # the missing type is what is tested
     return str(a)
 

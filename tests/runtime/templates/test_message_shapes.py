@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from cognition import (
     AssistantMessage,
@@ -16,6 +17,9 @@ from cognition import (
     UserMessage,
 )
 from runtime import TemplateError
+from runtime.templates._conversation import Shape, entries
+from runtime.templates._protection import Shield
+from runtime.templates.markers import Markers
 from runtime.templates.template import ChatTemplate
 from tests.conformance.templates import ASKED
 from tests.runtime import chat_templates
@@ -108,6 +112,78 @@ def test_calls_are_told_as_text_where_a_template_has_no_form_for_them(name: str)
     assert "the template has no form for calls and their results: they are told as text" in rendered.notes
     assert 'Call of add: {"a": 4711}' in rendered.text
     assert "Result of add:\nis 815" in rendered.text
+
+
+ONLY_THE_FIRST = chat_templates.BARE_JSON.replace(
+    "{%- if message.tool_calls | length > 1 %}{{ raise_exception('one call at a time') }}{% endif %}\n", ""
+)
+"""It drops all calls but the first, without a word."""
+
+TEMPLATES = {source: ChatTemplate(source, apart=False) for source in (chat_templates.BARE_JSON, ONLY_THE_FIRST)}
+
+NAMES = st.sampled_from(["add", "look"])
+REPLIES = st.lists(st.tuples(st.sampled_from(["", "I look."]), st.lists(NAMES, max_size=3)), min_size=1, max_size=4)
+
+
+def talk_of(replies: list[tuple[str, list[str]]]) -> list[Message]:
+    """A conversation of these replies: the text of each, and the tools that it calls. Every value occurs once."""
+    made: list[Message] = [QUESTION]
+    for n, (text, names) in enumerate(replies):
+        calls = tuple(ToolCall(f"c{n}-{k}", name, f'{{"a": {1000 * n + k + 7000}}}') for k, name in enumerate(names))
+        said = f"{text} ({n})" if text else ""
+        made.append(AssistantMessage(f"r{n}", said, calls=calls))
+        made += [ToolMessage(f"t{n}-{k}", call.id, call.name, f"found {n}/{k}") for k, call in enumerate(calls)]
+    return [*made, UserMessage("m9", "And now?")]
+
+
+@pytest.mark.parametrize("source", [chat_templates.BARE_JSON, ONLY_THE_FIRST], ids=["refuses", "drops"])
+@given(REPLIES)
+@settings(max_examples=25)
+def test_calls_of_one_reply_are_shown_in_turn_where_a_message_may_have_one(
+    source: str, replies: list[tuple[str, list[str]]]
+) -> None:
+    """In the template's own form, which the model is trained on: it imitates any other."""
+    text = TEMPLATES[source].render(ask(*talk_of(replies), tools=(ADD,))).text
+    turns = [turn.partition("<|body|>") for turn in text.split("<|start|>")[1:]]
+    wanted = []
+    for n, (said, names) in enumerate(replies):
+        # One call has its text beside it, which this template drops: it is trained on replies of a call alone.
+        wanted += [("assistant", f"{said} ({n})" if said else "")] if (said and len(names) > 1) or not names else []
+        for k, name in enumerate(names):
+            wanted.append(("assistant", f'{{"name": "{name}", "parameters": {{"a": {1000 * n + k + 7000}}}}}'))
+            wanted.append(("tool", f"found {n}/{k}"))
+
+    assert [(role, body.removesuffix("<|eot|>")) for role, _, body in turns[2:-2]] == wanted
+    assert "Call of" not in text
+
+
+def test_the_form_of_several_calls_is_noted_and_used_only_for_them() -> None:
+    template = ChatTemplate(chat_templates.BARE_JSON)
+    note = "the template takes one call a message: each is shown in its own, before its result"
+    kinds = [[("", ["add"])], [("", ["add", "look"])]]
+
+    assert [note in template.render(ask(*talk_of(one), tools=(ADD,))).notes for one in kinds] == [False, True]
+    assert template.warnings == ()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_nothing_of_several_calls_is_lost(name: str) -> None:
+    template = ChatTemplate(getattr(chat_templates, name))
+    rendered = template.render(ask(*talk_of([("", ["add", "add"])]), tools=(ADD,)))
+    words = ["found 0/0", "found 0/1", *(() if name == "TELLS_ONLY" else ("7000", "7001"))]
+
+    assert [word for word in words if word not in rendered.text] == []
+
+
+def test_reasoning_stays_before_the_first_call_and_missing_results_leave_no_gap() -> None:
+    calls = tuple(ToolCall(f"c{n}", "add") for n in range(3))
+    messages = (QUESTION, AssistantMessage("m2", reasoning="Hm.", calls=calls), ToolMessage("m3", "c1", "add", "815"))
+
+    _, first, second, result, third = entries(ask(*messages, system=""), Shield(Markers()), Shape(one_call=True))
+
+    assert [one.get("reasoning_content") for one in (first, second, third)] == ["Hm.", None, None]
+    assert [one["tool_calls"][0]["id"] for one in (first, second, third)] == ["c0", "c1", "c2"]
+    assert result["tool_call_id"] == "c1"
 
 
 def test_what_no_form_shows_is_told() -> None:
