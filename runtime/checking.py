@@ -20,7 +20,8 @@ R = TypeVar("R")
 def checked_call(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function to reject arguments that do not fit its signature, including an ``Unpack`` of a TypedDict.
 
-    It raises ConfigError, and names a constructor by its class.
+    It raises ConfigError, and names a constructor by its class. If the class of a method has a method
+    ``_explain_arguments(name, known, args, given)``, that may raise a better error first.
     """
     declared: list[Parameters] = []
     bound = int(next(iter(inspect.signature(function).parameters), "") in ("self", "cls"))
@@ -32,6 +33,9 @@ def checked_call(function: Callable[P, R]) -> Callable[P, R]:
         subject = function.__name__
         if bound:
             owner = args[0] if isinstance(args[0], type) else type(args[0])
+            explain = getattr(owner, "_explain_arguments", None)
+            if explain is not None:
+                explain(subject, declared[0].checks, args[bound:], given)
             if subject == "__init__":
                 subject = owner.__name__
                 _refer_to_method(owner, declared[0], given)

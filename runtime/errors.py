@@ -67,7 +67,7 @@ class ExtraMissingError(ModelLoadError):
     """The backend's package is not installed.
 
     Attributes:
-        extra: the name for ``pip install 'cogstep[extra]'``.
+        extra: the name for ``runtime.models.installation.install_line``, which returns the command.
     """
 
     def __init__(self, message: str, *, extra: str, spec: str = "") -> None:

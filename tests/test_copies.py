@@ -15,8 +15,7 @@ import cognition
 import interpreters
 import runtime
 from cognition import AgentState, CogstepError, Completed, Failure, UserMessage
-from cognition.testing import LawViolation, Trace
-from cognition.testing._law import InconclusiveError
+from cognition.testing import InconclusiveError, LawReport, LawViolation, Trace
 from interpreters import Agent, ToolError, fakes, replay, tool
 
 COPIES: dict[str, Callable[[Any], Any]] = {
@@ -47,7 +46,8 @@ def sample(kind: type[Exception]) -> Exception:
         return kind("a message")
     if kind in (LawViolation, InconclusiveError):
         law = cognition.testing.laws(cognition.LLMEngine(cognition.AgentConfig()))[0]
-        return LawViolation(law, "a problem", Trace()) if kind is LawViolation else InconclusiveError(law, 3, Trace())
+        report = LawReport(law, tuple(0 for _ in law.premises))
+        return LawViolation(law, "a problem", Trace()) if kind is LawViolation else InconclusiveError(report)
     given: list[Any] = []
     named: dict[str, Any] = {}
     if "__init__" not in {name for one in kind.__mro__[: kind.__mro__.index(CogstepError)] for name in vars(one)}:
@@ -56,7 +56,7 @@ def sample(kind: type[Exception]) -> Exception:
         text = f"{one.annotation}"
         value: Any = f"a {one.name}"
         if "Failure" in text:
-            value = Failure("transport", "a message")
+            value = Failure("a message", "transient")
         elif "outcome" in text.lower():
             value = Completed("text")
         elif "int" in text.split(" ") or text == "<class 'int'>" or "float" in text:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cogstep.packages import UnsupportedSystemError, check_system
+from runtime.models.installation import install_line
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -75,7 +76,7 @@ def test_a_remote_model_without_its_extra_names_it() -> None:
 
     assert done.returncode == 1
     assert "ExtraMissingError" in done.stderr.splitlines()[-1]
-    assert "pip install 'cogstep[remote]'" in done.stderr.splitlines()[-1]
+    assert install_line("remote") in done.stderr.splitlines()[-1]
 
 
 def test_the_laws_without_hypothesis_can_be_explored() -> None:

@@ -93,33 +93,107 @@ def test_pyright_finds_every_public_name_under_cogstep(environment: Path, tmp_pa
     assert [problem["message"] for problem in report["generalDiagnostics"]] == ['"NoSuchName" is unknown import symbol']
 
 
-def readme_programs(folder: Path) -> list[str]:
-    """Write the blocks of README.md as one file each, and return their paths."""
-    blocks = (ROOT / "README.md").read_text("utf-8").split("```python\n")[1:]
-    files = [folder / f"readme_{number}.py" for number, _ in enumerate(blocks)]
-    for file, block in zip(files, blocks, strict=True):
-        file.write_text(block.partition("```")[0])
-    return [str(file) for file in files]
+PAGES = ("README.md", "docs/start/recipes.md", "docs/start/recipes-sessions.md", "docs/guides/state.md")
+"""Pages whose sections are whole programs. A block of README.md is one by itself."""
 
 
-def test_pyright_accepts_the_programs_of_the_readme(environment: Path, tmp_path: Path) -> None:
-    report = pyright(environment, *readme_programs(tmp_path))
+def programs(folder: Path) -> list[str]:
+    """Write the program of each section of the pages as a file, and return their paths."""
+    files: list[str] = []
+    for page in PAGES:
+        text = (ROOT / page).read_text("utf-8")
+        for section in text.split("```python\n")[1:] if page == "README.md" else text.split("\n## "):
+            blocks = section.split("```python\n")[page != "README.md" :]
+            if blocks:
+                file = folder / f"program_{len(files)}.py"
+                file.write_text("\n".join(block.partition("```")[0] for block in blocks))
+                files.append(str(file))
+    assert len(files) > 20
+    return files
 
-    assert [problem["message"] for problem in report["generalDiagnostics"]] == []
-    assert report["summary"]["filesAnalyzed"] >= 2
 
-
-@pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed")
-def test_mypy_accepts_the_programs_of_the_readme_strictly(environment: Path, tmp_path: Path) -> None:
+def mypy(environment: Path, folder: Path, *paths: str) -> tuple[int, str]:
+    """Run mypy as a user does who is strict, and return its exit code and report."""
     python = environment / "bin" / "python"
-    options = ["--strict", "--config-file=", f"--python-executable={python}", f"--cache-dir={tmp_path / 'cache'}"]
+    cache = environment.parent / "cache"
+    options = ["--strict", "--config-file=", f"--python-executable={python}", f"--cache-dir={cache}"]
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, *readme_programs(tmp_path)],
-        cwd=tmp_path,
+        [sys.executable, "-m", "mypy", "--scripts-are-modules", *options, *paths],
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
         timeout=280,
     )
+    return done.returncode, done.stdout + done.stderr
 
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+
+RESULTS = """
+import asyncio
+from dataclasses import dataclass
+from typing import assert_type
+
+from cogstep import Agent, AsyncAgent, fakes
+
+
+@dataclass
+class City:
+    name: str
+
+
+model = fakes.ScriptedModel([])
+with Agent(model) as agent:
+    assert_type(agent.run("Hi", returns=City).raise_for_failure().value, City)
+    assert_type(agent.answer("1.1.1", True, returns=City).raise_for_failure().value, City)
+    assert_type(agent.resume_turn(returns=City).value, City)
+    with agent.stream("Hi", returns=City) as events:
+        assert_type(events.result.raise_for_failure().value, City)
+    with agent.stream("Hi", returns=list[City]) as several:
+        assert_type(several.result.value, list[City])
+    with agent.stream("Hi") as plain:
+        assert_type(plain.result.raise_for_failure().text, str)
+
+
+async def main() -> None:
+    async with AsyncAgent(model) as agent:
+        assert_type((await agent.run("Hi", returns=City)).raise_for_failure().value, City)
+        assert_type((await agent.answer("1.1.1", True, returns=City)).raise_for_failure().value, City)
+        assert_type((await agent.resume_turn(returns=City)).value, City)
+        async with agent.stream("Hi", returns=City) as events:
+            assert_type(events.result.raise_for_failure().value, City)
+
+
+asyncio.run(main())
+"""
+"""A result keeps the type of its value on every way to it."""
+
+WRONG = RESULTS.replace("value, City)", "value, int)").replace("value, list[City])", "value, list[int])")
+
+
+@pytest.mark.parametrize("pages", [True, False], ids=["pages", "results"])
+def test_pyright_accepts_the_programs_of_the_pages(environment: Path, tmp_path: Path, pages: bool) -> None:
+    (tmp_path / "results.py").write_text(RESULTS)
+    report = pyright(environment, *(programs(tmp_path) if pages else [str(tmp_path / "results.py")]))
+
+    assert [problem["message"] for problem in report["generalDiagnostics"]] == []
+    assert report["summary"]["filesAnalyzed"] >= (20 if pages else 1)
+
+
+@pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed")
+def test_mypy_accepts_the_programs_of_the_pages_strictly(environment: Path, tmp_path: Path) -> None:
+    (tmp_path / "results.py").write_text(RESULTS)
+    code, report = mypy(environment, tmp_path, *programs(tmp_path), str(tmp_path / "results.py"))
+
+    assert code == 0, report
+
+
+@pytest.mark.skipif(find_spec("mypy") is None, reason="mypy is not installed")
+def test_a_wrong_type_of_a_value_is_found(environment: Path, tmp_path: Path) -> None:
+    """The checks can fail: a value without a known type would be any type."""
+    (tmp_path / "wrong.py").write_text(WRONG)
+    code, report = mypy(environment, tmp_path, str(tmp_path / "wrong.py"))
+
+    assert code == 1
+    assert report.count("[assert-type]") == WRONG.count(", int)") + WRONG.count(", list[int])") == 9
+    found = pyright(environment, str(tmp_path / "wrong.py"))["generalDiagnostics"]
+    assert len(found) == 9

@@ -12,7 +12,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from threading import get_ident
 from types import TracebackType
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, Generic, NoReturn, Self, TypeVar, overload
 
 from attrs import define, field
 
@@ -26,8 +26,9 @@ from cognition import (
     SessionReset,
     UserSpoke,
 )
+from interpreters.agents._other_words import unknown_option
 from interpreters.agents.base_agent import BEHIND, CLOSE_SECONDS, LOG, BaseAgent, close_quietly_after, loop_runs_here
-from interpreters.agents.results import RunResult
+from interpreters.agents.results import ResultT_co, RunResult
 from interpreters.agents.session_builder import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.structured_answers import PartialAnswer, StructuredResult
 from interpreters.loop.interpreter import Interpreter
@@ -87,7 +88,7 @@ class Agent(BaseAgent):
     def run(self, text: Content, *, returns: type[T]) -> StructuredResult[T]: ...
     @overload
     def run(self, text: Content, *, returns: Any) -> StructuredResult[Any]: ...
-    def run(self, text: Content, *, returns: Any = NO_TYPE) -> RunResult:
+    def run(self, text: Content, *, returns: Any = NO_TYPE, **unknown: Any) -> RunResult:
         """Send a user message and wait for the end of the turn.
 
         Failures of the turn itself do not raise: they are in the result's ``outcome``.
@@ -106,6 +107,8 @@ class Agent(BaseAgent):
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't be continued.
         """
+        if unknown:
+            raise unknown_option("Agent.run", unknown)
         if isinstance(text, str) and returns is NO_TYPE:
             event = UserSpoke(text)
         else:
@@ -115,6 +118,12 @@ class Agent(BaseAgent):
         self._interpreter.run(event, self._turn(returns))
         return self._result(self._interpreter.began, returns)
 
+    @overload
+    def resume_turn(self) -> RunResult: ...
+    @overload
+    def resume_turn(self, *, returns: type[T]) -> StructuredResult[T]: ...
+    @overload
+    def resume_turn(self, *, returns: Any) -> StructuredResult[Any]: ...
     def resume_turn(self, *, returns: Any = NO_TYPE) -> RunResult:
         """Continue the interrupted turn to its end.
 
@@ -130,7 +139,13 @@ class Agent(BaseAgent):
         self._check_interrupted()
         return self._hand_in(None, returns)
 
-    def stream(self, text: Content, *, returns: Any = NO_TYPE) -> TurnEvents:
+    @overload
+    def stream(self, text: Content) -> TurnEvents: ...
+    @overload
+    def stream(self, text: Content, *, returns: type[T]) -> TurnEvents[StructuredResult[T]]: ...
+    @overload
+    def stream(self, text: Content, *, returns: Any) -> TurnEvents[StructuredResult[Any]]: ...
+    def stream(self, text: Content, *, returns: Any = NO_TYPE, **unknown: Any) -> TurnEvents:
         """Send a user message and iterate over the turn's events as they arrive; same arguments and errors as ``run``.
 
             for event in agent.stream("Tell me a story."):
@@ -141,10 +156,18 @@ class Agent(BaseAgent):
         Leaving the loop early cancels the turn. ``with agent.stream(...) as events`` makes the time of that explicit
         and keeps ``events.result``.
         """
+        if unknown:
+            raise unknown_option("Agent.stream", unknown)
         self._check_open()
         run, given_up = partial(self.run, text, returns=returns), lambda: self._result(self._interpreter.began, returns)
         return TurnEvents(StreamedTurn(self._interpreter, run, given_up))
 
+    @overload
+    def answer(self, effect_id: str, answer: Any) -> RunResult: ...
+    @overload
+    def answer(self, effect_id: str, answer: Any, *, returns: type[T]) -> StructuredResult[T]: ...
+    @overload
+    def answer(self, effect_id: str, answer: Any, *, returns: Any) -> StructuredResult[Any]: ...
     @checked_call
     def answer(self, effect_id: str, answer: Any, *, returns: Any = NO_TYPE) -> RunResult:
         """Answer a pending effect of the open turn, and continue the turn until it ends or waits again.
@@ -232,7 +255,7 @@ class Agent(BaseAgent):
         if left:
             LOG.warning("%d tool calls still run after %g seconds and are left alone", left, seconds)
 
-    def __enter__(self) -> Agent:
+    def __enter__(self) -> Self:
         return self
 
     async def __aenter__(self) -> NoReturn:
@@ -247,18 +270,18 @@ class Agent(BaseAgent):
             self.close()
 
 
-class TurnEvents(Iterator[Event], Closeable):
+class TurnEvents(Iterator[Event], Closeable, Generic[ResultT_co]):
     """The events of a turn, and its result. The turn starts when the first event is requested.
 
     A slow reader delays the model. Stopping early cancels the turn and waits for its end: at the end of a ``with``
     block, at ``close()``, or when the loop over it is left and the last reference is gone.
     """
 
-    def __init__(self, turn: StreamedTurn) -> None:
+    def __init__(self, turn: StreamedTurn[ResultT_co]) -> None:
         self._turn = turn
 
     @property
-    def result(self) -> RunResult:
+    def result(self) -> ResultT_co:
         """The value ``run`` would have returned; available when the events have ended.
 
         Raises:
@@ -296,17 +319,17 @@ class TurnEvents(Iterator[Event], Closeable):
 
 
 @define(eq=False)
-class StreamedTurn:
+class StreamedTurn(Generic[ResultT_co]):
     """The turn behind ``TurnEvents``. Its thread refers only to this object, so that the ``TurnEvents`` can be freed.
 
     It uses only queues and plain attributes: an interrupt in the reader's thread must not leave a lock held.
     """
 
     _interpreter: Interpreter
-    _run: Callable[[], RunResult]
-    _given_up: Callable[[], RunResult]
+    _run: Callable[[], ResultT_co]
+    _given_up: Callable[[], ResultT_co]
     """Returns the turn's result if the effects it waited for were cancelled since."""
-    result: RunResult | None = None
+    result: ResultT_co | None = None
     error: BaseException | None = None
     left: bool = False
     _events: SimpleQueue[Event | None] = field(factory=SimpleQueue)

@@ -7,11 +7,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any, ClassVar, NoReturn, TypeVar, overload
+from typing import Any, ClassVar, Generic, NoReturn, Self, TypeVar, cast, overload
 
 from cognition import CogstepError, Compacted, CompactionAsked, ConfigError, Input, NotCompacted, SessionReset
+from interpreters.agents._other_words import unknown_option
 from interpreters.agents.base_agent import BEHIND, CLOSE_SECONDS, LOG, BaseAgent, close_quietly_after
-from interpreters.agents.results import RunResult
+from interpreters.agents.results import ResultT_co, RunResult
 from interpreters.agents.session_builder import NO_TYPE, start_of_turn, user_input
 from interpreters.agents.structured_answers import PartialAnswer, StructuredResult
 from interpreters.loop.aio import AsyncInterpreter
@@ -58,7 +59,7 @@ class AsyncAgent(BaseAgent):
     async def run(self, text: Content, *, returns: type[T]) -> StructuredResult[T]: ...
     @overload
     async def run(self, text: Content, *, returns: Any) -> StructuredResult[Any]: ...
-    async def run(self, text: Content, *, returns: Any = NO_TYPE) -> RunResult:
+    async def run(self, text: Content, *, returns: Any = NO_TYPE, **unknown: Any) -> RunResult:
         """Send a user message and await the end of the turn.
 
         Failures of the turn itself do not raise: they are in the result's ``outcome``. Cancelling the awaiting task
@@ -79,16 +80,30 @@ class AsyncAgent(BaseAgent):
             AgentClosedError: after ``close()``.
             JournalWriteError: the recording can't be continued.
         """
+        if unknown:
+            raise unknown_option("AsyncAgent.run", unknown)
         await self._ready()
         await self._interpreter.run(user_input(text, returns), self._turn(returns))
         return self._result(self._interpreter.began, returns)
 
+    @overload
+    async def resume_turn(self) -> RunResult: ...
+    @overload
+    async def resume_turn(self, *, returns: type[T]) -> StructuredResult[T]: ...
+    @overload
+    async def resume_turn(self, *, returns: Any) -> StructuredResult[Any]: ...
     async def resume_turn(self, *, returns: Any = NO_TYPE) -> RunResult:
         """Continue the interrupted turn to its end, as ``Agent.resume_turn`` does."""
         await self._ready()
         self._check_interrupted()
         return await self._hand_in(None, returns)
 
+    @overload
+    async def answer(self, effect_id: str, answer: Any) -> RunResult: ...
+    @overload
+    async def answer(self, effect_id: str, answer: Any, *, returns: type[T]) -> StructuredResult[T]: ...
+    @overload
+    async def answer(self, effect_id: str, answer: Any, *, returns: Any) -> StructuredResult[Any]: ...
     @checked_call
     async def answer(self, effect_id: str, answer: Any, *, returns: Any = NO_TYPE) -> RunResult:
         """Answer a pending effect of the open turn, as ``Agent.answer`` does."""
@@ -100,7 +115,13 @@ class AsyncAgent(BaseAgent):
         await self._interpreter.run(event, self._turn(returns))
         return self._result(start_of_turn(self.state), returns)
 
-    def stream(self, text: Content, *, returns: Any = NO_TYPE) -> EventStream:
+    @overload
+    def stream(self, text: Content) -> EventStream: ...
+    @overload
+    def stream(self, text: Content, *, returns: type[T]) -> EventStream[StructuredResult[T]]: ...
+    @overload
+    def stream(self, text: Content, *, returns: Any) -> EventStream[StructuredResult[Any]]: ...
+    def stream(self, text: Content, *, returns: Any = NO_TYPE, **unknown: Any) -> EventStream:
         """Send a user message and iterate over the turn's events as they arrive; same arguments and errors as ``run``:
 
             async with agent.stream("Tell me a story.") as events:
@@ -110,6 +131,8 @@ class AsyncAgent(BaseAgent):
 
         A slow reader delays the model. Leaving the block early cancels the turn and awaits its end.
         """
+        if unknown:
+            raise unknown_option("AsyncAgent.stream", unknown)
         return EventStream(self, text, returns)
 
     async def reset(self) -> None:
@@ -189,7 +212,7 @@ class AsyncAgent(BaseAgent):
         if cancelled is not None:
             raise cancelled
 
-    async def __aenter__(self) -> AsyncAgent:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -204,7 +227,7 @@ class AsyncAgent(BaseAgent):
     def __exit__(self, *_: object) -> None: ...
 
 
-class EventStream:
+class EventStream(Generic[ResultT_co]):
     """A turn's events as they arrive, and its result."""
 
     def __init__(self, agent: AsyncAgent, text: Content, returns: Any = NO_TYPE) -> None:
@@ -214,12 +237,12 @@ class EventStream:
         self._events: deque[Event] = deque()
         self._changed = asyncio.Event()
         """Set when an event was added or taken, or the turn ended."""
-        self._task: asyncio.Task[RunResult] | None = None
+        self._task: asyncio.Task[ResultT_co] | None = None
         self._taker: Inline | None = None
         """The observer that refers to this stream. It is dropped at the end, so that agent and stream can be freed."""
 
     @property
-    def result(self) -> RunResult:
+    def result(self) -> ResultT_co:
         """The value ``run`` would have returned; available when the stream has ended.
 
         Raises:
@@ -229,13 +252,14 @@ class EventStream:
             raise CogstepError("the turn has not ended yet; read the stream to its end first")
         return self._task.result()
 
-    async def __aenter__(self) -> EventStream:
+    async def __aenter__(self) -> Self:
         if self._task is not None:
             raise CogstepError("a stream can be read once; make another one for another turn")
         self._taker = Inline(self._take)
         self._agent._interpreter.observers.add(self._taker)
         self._agent._interpreter.room = self._room
-        self._task = asyncio.create_task(self._agent.run(self._text, returns=self._returns))
+        run = self._agent.run(self._text, returns=self._returns)
+        self._task = cast("asyncio.Task[ResultT_co]", asyncio.create_task(run))
         self._task.add_done_callback(lambda _: self._changed.set())
         return self
 
@@ -272,7 +296,7 @@ class EventStream:
     def __iter__(self) -> NoReturn:
         raise ConfigError(STREAMED)
 
-    def __aiter__(self) -> EventStream:
+    def __aiter__(self) -> Self:
         return self
 
     async def partials(self) -> AsyncIterator[Any]:

@@ -32,6 +32,7 @@ from cognition.base.display import shown_name
 from cognition.values.features import Mode
 from cognition.values.messages import schema_text
 from cognition.values.routing import order_of
+from interpreters.agents._other_words import explain_options
 from interpreters.agents._state_restore import in_flight_of
 from interpreters.agents.options import AgentOptions, ProgramOptions, format_help
 from interpreters.agents.results import RunResult, Suspended
@@ -59,6 +60,9 @@ LOG = logging.getLogger("cogstep")
 
 BEHIND = 64
 """Maximum number of unread events before a turn that is streamed waits for the reader: some lines of text."""
+
+TOOLS_PLACE = {"__init__": 1, "resume": 2, "fork": 2}
+"""The place of ``tools`` among the arguments of a method."""
 
 CLOSE_SECONDS = 5.0
 """Seconds ``close`` waits for tools that ignore cancellation."""
@@ -90,6 +94,18 @@ class BaseAgent:
         if cls.__doc__ and "Options:" not in cls.__doc__:  # what `help` shows; none under python -OO
             cls.__doc__ = f"{inspect.cleandoc(cls.__doc__)}\n\nOptions:\n{format_help(AgentOptions)}"
 
+    @classmethod
+    def _explain_arguments(
+        cls, method: str, known: Iterable[str], args: tuple[object, ...], given: Mapping[str, object]
+    ) -> None:
+        """Raise ConfigError if the arguments of a method are those of another framework, or its tools are no list."""
+        unknown = [name for name in given if name not in known]
+        place = TOOLS_PLACE.get(method)
+        if unknown or place is not None:
+            tools = given.get("tools", args[place] if place is not None and len(args) > place else ())
+            owner = cls.__name__ if method == "__init__" else f"{cls.__name__}.{method}"
+            explain_options(owner, unknown, tools)
+
     @checked_call
     def __init__(
         self,
@@ -110,7 +126,8 @@ class BaseAgent:
         system: PromptFunction | None = None,
         **given: Unpack[ProgramOptions],
     ) -> Self:
-        """Continue a recorded session in its own journal, also after a crash: see ``unfinished`` and ``go_on``.
+        """Continue a recorded session in its own journal, also after a crash: see ``unfinished`` and
+        ``resume_turn``.
 
         Args:
             path: the journal, a file or a ``Recorder``. It is locked: another session can't write it.
@@ -237,7 +254,7 @@ class BaseAgent:
     def unfinished(self) -> bool:
         """Whether a turn of this session is open: a crash interrupted it, or it waits for answers.
 
-        ``go_on`` continues it and asks the pending questions again. ``run`` cancels an interrupted turn.
+        ``resume_turn`` continues it and asks the pending questions again. ``run`` cancels an interrupted turn.
         """
         phase = getattr(self.state, "phase", None)  # an engine may have states of its own
         # Between two turns only a summary is written. The next input abandons one that a crash interrupted.

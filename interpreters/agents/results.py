@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from attrs import frozen
 
@@ -90,7 +90,15 @@ class RunResult:
             if isinstance(item, ToolMessage)
         )
 
-    def raise_for_failure(self) -> RunResult:
+    if not TYPE_CHECKING:  # type checkers know which attributes there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from interpreters.agents._other_words import RESULTS  # read after a mistake only
+
+            told = f"; {RESULTS[name]}" if name in RESULTS else ""
+            raise AttributeError(f"a {type(self).__name__} has no attribute {name!r}{told}", name=name, obj=self)
+
+    def raise_for_failure(self) -> Self:
         """Return this result if it contains an answer.
 
         Raises:
@@ -117,3 +125,14 @@ class RunResult:
                 raise TurnFailedError(f"the limit of {limit} ended the turn {how}", self.outcome)
             case _:
                 return self
+
+
+if TYPE_CHECKING:  # a default needs Python 3.13, or a package that only type checkers have by themselves
+    from typing_extensions import TypeVar
+
+    ResultT_co = TypeVar("ResultT_co", bound=RunResult, default=RunResult, covariant=True)
+    """The result of a stream; ``RunResult`` if not given."""
+else:
+    from typing import TypeVar
+
+    ResultT_co = TypeVar("ResultT_co", bound=RunResult, covariant=True)

@@ -27,7 +27,15 @@ from cognition.values.routing import OWN
 from cognition.values.tools import ToolSpec
 from interpreters.agents._state_restore import conversation_of
 from interpreters.agents.options import CONFIGURED, AgentOptions, ProgramOptions, fill
-from interpreters.agents.session_builder import Parts, assemble, find_weakened, make_parts, make_program, make_redactor
+from interpreters.agents.session_builder import (
+    Parts,
+    assemble,
+    check_prices,
+    find_weakened,
+    make_parts,
+    make_program,
+    make_redactor,
+)
 from interpreters.loop.driver import Driver, follower
 from interpreters.loop.program.message_sources import PromptFunction, prompt_source
 from interpreters.recording.differences import differences
@@ -72,6 +80,7 @@ def reopen(
         program = evolve(make_program(model, tools, header.session, full, made), reveal=journal.redactor.reveal)
         engine = program.engine(config) if "engine" in given else engine_of(header)
         program.check(engine)
+        check_prices(config, (model, *full["models"].values()))
         weakened = find_weakened(config, model)
     except BaseException:
         journal.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from secrets import token_hex
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from cognition import (
     UserSpoke,
 )
 from cognition.base.checking import nearest
+from cognition.base.display import shown_name
 from cognition.parsing.text_protocol import TextProtocol
 from cognition.steps.vocabulary import engine_tools
 from cognition.values.features import HookPoint
@@ -30,6 +32,7 @@ from interpreters.agents.structured_answers import answer_type
 from interpreters.loop.program.message_content import Content, content_of
 from interpreters.loop.program.message_sources import PromptFunction, PromptSource, prompt_source
 from interpreters.loop.program.program import Program
+from interpreters.recording.episodes import hide_secrets
 from interpreters.recording.journal import Journal, Origin
 from interpreters.recording.redactor import RedactionNote, Redactor
 from interpreters.tools.external import Usable, as_tools
@@ -120,6 +123,7 @@ def assemble(
         any_tools = bool(tools or engine_tools(fields["features"]))
         fields["protocol"], warning = choose_protocol(model, any_tools, fields["options"])
     config = config_of(system, tuple([tool.spec for tool in tools]), tuple(given["hooks"]), fields)
+    check_prices(config, (model, *given["models"].values()))
     for tool in tools:  # what can't be checked or sampled is better known now than at a call
         tool.prepare()
     weakened = find_weakened(config, model)
@@ -179,7 +183,9 @@ def make_program(
     """Return the program with all values from the caller; ``full`` contains all options with their defaults."""
     brought: dict[str, Any] = {name: full[name] for name in BROUGHT if name in full}  # type: ignore[literal-required]  # names of options
     named = {tool.spec.name: tool for tool in tools}
-    brought.update(model=model, tools=named, session=session, system=system)
+    redact = full["redact"]
+    hides = None if redact is None else partial(hide_secrets, redact=redact)
+    brought.update(model=model, tools=named, session=session, system=system, hides=hides)
     return Program(**brought)
 
 
@@ -195,8 +201,28 @@ def make_parts(
 ) -> Parts:
     unsealed = "" if journal is None else journal.warning
     untold = [unsupported_native(config, each) for each in (program.model, *program.models.values())]
-    warnings = tuple(filter(None, (warning, *_idle_rules(config), *untold, unsealed)))
+    undescribed = _undescribed_tools(program.tools.values())
+    warnings = tuple(filter(None, (warning, *_idle_rules(config), *undescribed, *untold, unsealed)))
     return Parts(config, engine, program, journal, full, start, weakened, warnings)
+
+
+def check_prices(config: AgentConfig, models: Iterable[Runtime]) -> None:
+    """Check that a limit on the cost can be kept.
+
+    Raises:
+        ConfigError: the costs of a model are unknown, and would count as 0.
+    """
+    if config.limits.cost is None:
+        return
+    for info in (model.describe() for model in models):
+        if not info.priced:
+            name = shown_name(info.name)
+            raise ConfigError(
+                f"Limits(cost={config.limits.cost:g}) can't be kept: no price of the model {name!r} is known, so its "
+                "cost would count as 0. Describe its server by a Backend with prices=, such as "
+                f"prices={{{name!r}: Price(input=3, output=15)}} (Price() if it is free), or limit output_tokens= "
+                "instead"
+            )
 
 
 def find_weakened(config: AgentConfig, model: Runtime) -> Mapping[str, tuple[Weakened, ...]]:
@@ -207,6 +233,16 @@ def find_weakened(config: AgentConfig, model: Runtime) -> Mapping[str, tuple[Wea
     """
     offered = config.offered
     return weakened_tools(offered, model.describe().format) if offered and config.options.constrain else {}
+
+
+def _undescribed_tools(tools: Iterable[Tool[..., Any]]) -> Iterator[str]:
+    """Yield a warning for each function of the program without a docstring."""
+    for tool in tools:
+        if type(tool) is Tool and not tool.spec.description.strip():
+            yield (
+                f"the tool {tool.spec.name!r} has no description, so the model knows only its name and parameters: "
+                "write a docstring, which is sent to the model"
+            )
 
 
 def _idle_rules(config: AgentConfig) -> Iterator[str]:

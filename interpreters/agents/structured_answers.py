@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from json import JSONDecodeError
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from attrs import frozen
 
@@ -50,9 +51,20 @@ class StructuredResult(RunResult, Generic[T]):
             TurnFailedError: there is no answer.
             AnswerError: the answer does not fit the type; the message lists the reasons.
         """
-        self.raise_for_failure()
+        super().raise_for_failure()
         value: T = answer_type(self.returns).read(self.text)
         return value
+
+    def raise_for_failure(self) -> Self:
+        """Return this result if it contains an answer that fits the type.
+
+        Raises:
+            TurnFailedError, PendingError: as for a result without a type.
+            AnswerError: the answer does not fit the type; the message lists the reasons.
+        """
+        super().raise_for_failure()
+        answer_type(self.returns).read(self.text)
+        return self
 
     @property
     def ok(self) -> bool:
@@ -82,6 +94,7 @@ class AnswerType:
     def __init__(self, kind: Any) -> None:
         shapes = Shapes()
         self._shape = shapes.of(kind, "returns")
+        self._name = kind.__name__ if type(kind) is type else str(kind).replace("typing.", "")
         self.schema: Schema = shapes.root(self._shape)
         read_checked(self.schema, f"the type {getattr(kind, '__name__', kind)}")
         self._full: FullCheck | None = None
@@ -99,7 +112,10 @@ class AnswerType:
         try:
             data = DECODER.decode(_unfenced(text))
         except (ValueError, RecursionError) as error:
-            raise AnswerError(f"the answer is no JSON ({error}): {text[:200]!r}", text) from error
+            why = _describe(error, text)
+            raise AnswerError(
+                f"the answer is no JSON, which {self._name} needs ({why}): {text[:200]!r}", text
+            ) from error
         try:
             wrong = list(problems(data, self.schema, "the answer"))
             if not wrong and self._full is not None:
@@ -114,6 +130,19 @@ class AnswerType:
         except Exception as error:  # a validator of the caller's own class said no, in whatever way it likes
             found = (f"the answer{place} is refused: {why}" for place, why in problems_of(error))
             raise AnswerError("; ".join(found), text) from error
+
+
+def _describe(error: ValueError | RecursionError, text: str) -> str:
+    """Return in words why a text is not JSON."""
+    if not text.strip():
+        return "it is empty"
+    if isinstance(error, RecursionError):
+        return DEEPEST
+    if not isinstance(error, JSONDecodeError):
+        return str(error)
+    if not error.doc[: error.pos].strip():
+        return "it is plain text"
+    return f"line {error.lineno}, column {error.colno}: {error.msg}"
 
 
 _READ: dict[int, tuple[Any, AnswerType]] = {}

@@ -45,8 +45,9 @@ from interpreters.cli.screen.terminal import err, gates, out
 PAGE = """\
 Agents on local language models.
 
-A small model ships with cogstep, so the first example needs nothing else but one backend
-(pip install 'cogstep[mlx]' or 'cogstep[llama]'); the second says what works on this machine.
+A small model ships with cogstep, so the first example needs nothing else but one backend. The second says what works
+on this machine. To install a backend (llama is llama.cpp):
+{install}
 
 examples:
   cogstep run "What is 17 * 23?"
@@ -144,9 +145,19 @@ def _possible(argument: str) -> bool:
         return False
 
 
+class MainParser(Parser):
+    """The parser of the whole command line. Its help has the install lines of this installation."""
+
+    def format_help(self) -> str:
+        from runtime.models.installation import install_line  # reads files, which only the help needs
+
+        lines = "\n".join(f"  {install_line(extra)}" for extra in ("mlx", "llama"))
+        return super().format_help().replace("{install}", lines)
+
+
 def parser() -> Parser:
     """Return the parser of the whole command line."""
-    main = Parser(prog="cogstep", description=PAGE, epilog=EXIT_CODES)
+    main = MainParser(prog="cogstep", description=PAGE, epilog=EXIT_CODES)
     main.add_argument("--version", action=PrintVersion, help="print the version and leave")
     commands = main.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=Parser)
     for command in COMMANDS:

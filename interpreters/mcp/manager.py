@@ -36,6 +36,7 @@ from interpreters.mcp.server_config import MCPServer, matches
 from interpreters.tools.context import ToolContext, ToolError
 from interpreters.tools.schema_check import OPEN, LeftOut, repair_schema
 from interpreters.tools.tool import Tool
+from runtime.models.installation import install_line
 
 PREFIX = "mcp"
 LONGEST = 64
@@ -100,7 +101,7 @@ class ServerManager:
 
     def __init__(self, servers: Iterable[MCPServer], on_change: Callable[[str], object] | None) -> None:
         if find_spec("mcp") is None:
-            raise ConfigError("MCP servers need the official SDK: pip install 'cogstep[mcp]'")
+            raise ConfigError(f"MCP servers need the official SDK: {install_line('mcp')}")
         self.servers: tuple[MCPServer, ...] = tuple(servers)
         names = [server.name for server in self.servers]
         twice = next((name for name in names if names.count(name) > 1), None)

@@ -34,6 +34,7 @@ from interpreters.tools.external import ExternalTool, Usable, as_tools
 from interpreters.tools.offloading import run_in_thread
 from interpreters.tools.tool import LEFT, Tool, run_tool, run_tool_async
 from runtime.checking import checked_call
+from runtime.models.installation import install_line
 
 if TYPE_CHECKING:
     import mcp.types as types
@@ -91,7 +92,7 @@ class MCPService:
         deps: Any = None,
     ) -> None:
         if find_spec("mcp") is None:
-            raise ConfigError("serving tools needs the official SDK: pip install 'cogstep[mcp]'")
+            raise ConfigError(f"serving tools needs the official SDK: {install_line('mcp')}")
         self.tools: dict[str, Tool[..., Any]] = {}
         for tool in as_tools(tools):
             if isinstance(tool, ExternalTool):

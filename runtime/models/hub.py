@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from runtime.errors import ExtraMissingError, LoadCancelledError, ModelLoadError, ModelNotFoundError, ModelSpecError
+from runtime.models.installation import install_line
 from runtime.models.mlx_files import check_mlx_directory
 
 SPEC = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(?:@(?P<revision>[^/@\s]+))?(?:/(?P<file>.+))?")
@@ -66,7 +67,7 @@ def fetch(spec: str, backend: str | None, on_download: OnDownload, *, template_o
         from huggingface_hub import errors
     except ImportError as error:
         raise ExtraMissingError(
-            "models from the Hugging Face hub need its client: pip install 'cogstep[hub]'", extra="hub", spec=spec
+            f"models from the Hugging Face hub need its client: {install_line('hub')}", extra="hub", spec=spec
         ) from error
     # Its retries are told as one error, if they fail. By its own function: it sets its level when a module of it is
     # first used, over what was set before.

@@ -21,6 +21,7 @@ from attrs import frozen
 
 from runtime.errors import ExtraMissingError, ModelFileError, ModelNotFoundError, ModelSpecError
 from runtime.files import UnusableFileError, open_regular
+from runtime.models.installation import install_line, install_lines
 from runtime.models.mlx_files import check_mlx_directory
 
 BackendName = Literal["llama", "mlx"]
@@ -36,6 +37,9 @@ FORMS = (
     "a .gguf file, an MLX directory, hf:owner/repo[@rev][/file], openai/NAME and the like for a model behind a server, "
     "or nothing for the model that ships with cogstep"
 )
+
+WEIGHTS = (".gguf", ".safetensors", ".bin", ".pt")
+"""How names of files with weights end, of which llama.cpp reads the first."""
 
 GGUF_VERSIONS = (2, 3)
 """Versions that llama.cpp reads. Version 1 of 2023 is unsupported."""
@@ -109,7 +113,7 @@ def require(backend: BackendName, spec: str) -> None:
     if not is_installed(backend):
         name = {"llama": "llama.cpp", "mlx": "MLX"}[backend]
         raise ExtraMissingError(
-            f"{name} is not installed, which this model needs: pip install 'cogstep[{backend}]'",
+            f"{name} is not installed, which this model needs: {install_line(backend)}",
             extra=backend,
             spec=spec,
         )
@@ -119,7 +123,7 @@ def _shipped_source(backend: BackendName | None) -> Source:
     backend = backend or next((name for name in PACKAGES if is_installed(name)), None)
     if backend is None:
         raise ExtraMissingError(
-            "no backend is installed: pip install 'cogstep[llama]' (llama.cpp) or 'cogstep[mlx]' (MLX)", extra="llama"
+            f"no backend is installed: {install_lines('llama', 'mlx')} (llama.cpp or MLX)", extra="llama"
         )
     if backend == "mlx":
         return _mlx_directory(SMALL_MODEL / "mlx", "")
@@ -145,6 +149,8 @@ def _local(path: Path, spec: str) -> Source:
         raise ModelSpecError(f"{spec!r} names no model in a form that is known; use {FORMS}", spec=spec)
     on_hub = re.fullmatch(r"[\w.-]+/[\w.-]+", spec) and not spec.endswith(".gguf")
     hint = f"for the Hugging Face hub, write hf:{spec}" if on_hub else f"a model is {FORMS}"
+    if re.fullmatch(r"[A-Za-z][\w.-]*\d[\w.-]*", spec, re.ASCII) and not spec.endswith(WEIGHTS):
+        hint = f"for a model behind a server, write ollama/{spec}, openai/{spec} or the like; {hint}"
     raise ModelNotFoundError(f"there is no file or directory {path}; {hint}", spec=spec)
 
 

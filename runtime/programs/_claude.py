@@ -356,6 +356,7 @@ CLAUDE = Program(
     heeded=frozenset({"max_tokens", "thinking"}),
     takes_system=True,
     forks=True,
+    reports_costs=True,
     arguments=arguments,
     files_for=files_for,
     settings=settings,

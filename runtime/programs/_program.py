@@ -36,5 +36,7 @@ class Program:
     """Called with its options, and with whether the request has a schema."""
     heeded: frozenset[str] = frozenset()
     """Request options that it supports."""
+    reports_costs: bool = False
+    """Whether it reports the cost of a reply."""
     settings: Callable[[GenerationOptions], dict[str, str]] = lambda _options: {}
     refusal: Callable[[ModelRequest], Failure | None] = lambda _request: None

@@ -430,7 +430,14 @@ class ProgramRuntime(Closeable):
         name = f"{program.name}:{model}" if model else program.name
         warned = skipped_permissions_warnings(program, options)
         self._info = ModelInfo(
-            name, program.name, "", options.context_tokens, FORMATS["plain"], WHAT_IT_CAN, warnings=warned
+            name,
+            program.name,
+            "",
+            options.context_tokens,
+            FORMATS["plain"],
+            WHAT_IT_CAN,
+            warnings=warned,
+            priced=program.reports_costs,
         )
         self._shut = weakref.finalize(self, self.runner.close)
 

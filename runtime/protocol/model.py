@@ -86,6 +86,10 @@ class ModelInfo:
     """Sampling defaults from the model's own files (``generation_config.json``, a GGUF file's ``general.sampling.*``).
     They apply if the request sets no value.
     """
+    priced: bool = True
+    """Whether ``Usage.cost`` of its replies is right: it is free, has a price, or its server reports costs. Otherwise
+    the cost is always 0, and a session with ``Limits(cost=)`` refuses it.
+    """
 
 
 @runtime_checkable

@@ -172,7 +172,7 @@ class Backend:
     timeouts: Timeouts = Timeouts()
     prices: tuple[tuple[str, Price], ...] = field(default=(), converter=_pairs)
     """Models with their prices, as pairs or a mapping; a name may end in ``*``. The first match counts. A model
-    without a match counts as free, and ``describe().warnings`` reports it.
+    without a match counts as free, ``describe().warnings`` reports it, and ``Limits(cost=)`` refuses it.
     """
     quirks: Quirks = Factory(lambda self: _usual_quirks(self.dialect), takes_self=True)
     """The request features that this server supports. Default for OpenAI's chat completions: those of its kind of
@@ -339,12 +339,37 @@ def remote_name(spec: str, backends: Backends) -> RemoteName | None:
     if at and "/" not in name and not spec.endswith(".gguf"):
         told = f"there is no backend {show(name)}{nearest(name, backends.names)}"
         raise ModelSpecError(f"{show(spec)}: {told}", spec=spec)
+    if meant := _meant_elsewhere(spec, backends):
+        raise ModelSpecError(f"there is no file or directory {spec}; did you mean {meant}?", spec=spec)
     word = prefix if slash else spec
     if like := get_close_matches(word.lower(), backends.names, n=1, cutoff=LIKE):
         meant = f"{like[0]}/{model}" if slash else like[0]
         told = f"there is no file or directory {spec}, and no backend {word!r}; did you mean {meant}?"
         raise ModelSpecError(told, spec=spec)
     return None
+
+
+TAGGED = re.compile(r"(?:[\w.-]+/){0,2}[A-Za-z0-9][\w.-]+:[\w.-]+", re.ASCII)
+"""A model's name in Ollama: ``qwen3:4b``, ``someone/qwen3:latest``."""
+
+TAG = re.compile(r"(?:\d|latest$|e\d+b|v\d)", re.IGNORECASE)
+"""Begins a tag of Ollama, which names a size or a version."""
+
+SCHEMES = ("file", "ftp", "gs", "hf", "s3", "ssh")
+
+
+def _meant_elsewhere(spec: str, backends: Backends) -> str:
+    """Return the name here of a model that is named as in another program, or an empty text.
+
+    ``PROVIDER:NAME`` is the form of pydantic-ai, LangChain and others; ``NAME:TAG`` is Ollama's.
+    """
+    first, colon, rest = spec.partition(":")
+    provider = backends.get(first.lower())
+    if colon and rest and provider is not None and (provider.name == "ollama" or not TAG.match(rest)):
+        return f"{provider.name}/{rest}"
+    if TAGGED.fullmatch(spec) and first.lower() not in SCHEMES and not spec.endswith(".gguf"):
+        return f"ollama/{spec} (a model of Ollama)"
+    return ""
 
 
 def _make_name(spec: str, backend: Backend, model: str) -> RemoteName:
@@ -358,7 +383,7 @@ def _by_url(spec: str) -> RemoteName:
     url, _bar, model = spec.partition("|")
     try:
         url_of(url, "the URL of a model")
-        backend = Backend(URL, url.rstrip("/"), prices=FREE, quirks=ANY_SERVER, one_model=True)
+        backend = Backend(URL, url.rstrip("/"), quirks=ANY_SERVER, one_model=True)
     except ConfigError as error:
         without_password = re.sub(r"//[^/|]*@", "//", spec)
         raise ModelSpecError(f"{error}; write {FORMS}", spec=without_password) from None

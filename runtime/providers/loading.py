@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from runtime.errors import ExtraMissingError, ModelOptionsError
+from runtime.models.installation import install_line
 
 if TYPE_CHECKING:
     from runtime.providers.backends import Backend, RemoteName
@@ -55,6 +56,6 @@ def load_remote(
     except ModuleNotFoundError as error:
         if error.name != "httpcore2":
             raise
-        told = f"remote models such as {name.text} need the extra `remote`: pip install 'cogstep[remote]'"
+        told = f"remote models such as {name.text} need the extra `remote`: {install_line('remote')}"
         raise ExtraMissingError(told, extra="remote", spec=name.text) from None
     return RemoteRuntime(name, context_tokens=context_tokens, queue_limit=queue_limit)

@@ -11,6 +11,7 @@ import json
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
+from urllib.parse import urlsplit
 
 from attrs import evolve
 
@@ -31,7 +32,7 @@ from runtime.providers._exchange import Exchange
 from runtime.providers._generation import RemoteCall, RemoteGeneration
 from runtime.providers._server_facts import ServerFacts, ask_facts
 from runtime.providers._token_counts import COUNTING, COUNTING_TEXTS, ServerTokenCounter, estimate_tokens
-from runtime.providers.backends import ANY_SERVER, RemoteName
+from runtime.providers.backends import ANY_SERVER, URL, RemoteName, is_loopback
 from runtime.scheduling.owners import QUEUE_LIMIT, OpenRequests, new_owner, owner_or
 
 ANY_MODEL = "default_model"
@@ -85,6 +86,7 @@ class RemoteRuntime(Closeable):
         self._model = name.model or facts.model or ANY_MODEL
         self._quirks = _quirks_of(name, facts)
         self._price = name.backend.price_of(self._model)
+        self._priced = self._price is not None or _reports_costs(self._quirks)
         self._info = self._describe(facts, context_tokens)
         if name.backend.dialect == "ollama":  # or it would take a context of its own, and cut what doesn't fit
             self._quirks = _with_context(self._quirks, self._info.context_tokens)
@@ -200,7 +202,7 @@ class RemoteRuntime(Closeable):
             )
         if context_tokens is not None and told is not None and context_tokens > told:
             warnings.append(f"the server's context has {told} tokens, and {context_tokens} were asked for")
-        if self._price is None:
+        if not self._priced and not (backend.name == URL and is_loopback(urlsplit(backend.base_url).hostname or "")):
             warnings.append(f"no price is known of {model!r}, so its cost counts as 0: prices= of its backend sets it")
         features = ["system"]
         if quirks.tools and facts.tools is not False:
@@ -220,7 +222,14 @@ class RemoteRuntime(Closeable):
             warnings=tuple(warnings),
             media=media if quirks.images else (),
             sampling=facts.sampling,
+            priced=self._priced,
         )
+
+
+def _reports_costs(quirks: Quirks) -> bool:
+    """Return whether the server is asked for the cost of each reply."""
+    extra = json.loads(quirks.extra) if quirks.extra else {}
+    return extra.get("usage") == {"include": True}
 
 
 def _nothing() -> None:

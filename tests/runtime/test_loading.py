@@ -2,6 +2,7 @@
 
 import gc
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -24,6 +25,7 @@ from runtime import (
     ModelSpecError,
     load_model,
 )
+from runtime.models.installation import install_line, install_lines
 from runtime.models.specs import SMALL_MODEL, BackendName, Source, resolve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +72,7 @@ class TestForms:
         ("spec", "message"),
         [
             ("no/such/file.gguf", "there is no file or directory no/such/file.gguf; a model is"),
+            ("llama3.2", "there is no file or directory llama3.2; for a model behind a server, write ollama/llama3.2"),
             ("qwen/qwen3", "there is no file or directory qwen/qwen3; for the Hugging Face hub, write hf:qwen/qwen3"),
         ],
     )
@@ -106,7 +109,7 @@ class TestExtras:
         """It names both install lines."""
         monkeypatch.setattr(runtime.models.specs, "is_installed", lambda _backend: False)
 
-        with pytest.raises(ExtraMissingError, match=r"pip install 'cogstep\[llama\]' .* or 'cogstep\[mlx\]'"):
+        with pytest.raises(ExtraMissingError, match=re.escape(install_lines("llama", "mlx"))):
             resolve(None, None)
 
     @pytest.mark.parametrize(("backend", "name"), [("llama", "llama.cpp"), ("mlx", "MLX")])
@@ -118,7 +121,7 @@ class TestExtras:
         path = gguf(tmp_path / "m.gguf") if backend == "llama" else mlx(tmp_path / "m")
 
         with pytest.raises(
-            ExtraMissingError, match=rf"{name} is not installed.*: pip install 'cogstep\[{backend}\]'"
+            ExtraMissingError, match=rf"{name} is not installed.*: {re.escape(install_line(backend))}"
         ) as e:
             resolve(path, None)
         assert e.value.extra == backend

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from interpreters.cli._errors import UNUSABLE, without_passwords
+from interpreters.cli.options._word_order import options_first
 from interpreters.cli.options.model_options import add_fallback_option, add_model_options
 from interpreters.cli.options.store_option import add_store_option
 from interpreters.cli.options.values import COUNT, FACTOR, PART, SEED, SHARE, TEMPERATURE, TURN, checked
@@ -64,7 +65,11 @@ class Parser(argparse.ArgumentParser):
             (out() if file is sys.stdout else err()).steer(message)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Like argparse, but an unknown argument is an error of the subcommand, whose help lists the options."""
+        """Like argparse, but options and words may come in any order, and an unknown argument is an error of the
+        subcommand, whose help lists the options.
+        """
+        if args is not None and self._subparsers is None:
+            args = options_first(self, args)
         options, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")

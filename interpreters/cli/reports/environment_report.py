@@ -26,6 +26,7 @@ from interpreters.cli.screen.terminal import StatusLine
 from interpreters.toolbox.shell.sandbox import shell_report
 from runtime.children.ending import signal_name
 from runtime.files import state_directory
+from runtime.models.installation import install_line
 from runtime.models.specs import PACKAGES, BackendName, is_installed
 from runtime.programs.installed_programs import InstalledProgram, installed_programs
 
@@ -108,17 +109,18 @@ def llama_line(machine: Machine) -> InstallLine:
 
 
 def _from_index(index: str, note: str) -> InstallLine:
-    # --prefer-binary: else pip takes a newer release from the main index, which has no wheel, and compiles it.
-    return InstallLine("llama", f"pip install 'cogstep[llama]' --prefer-binary --extra-index-url {WHEELS}{index}", note)
+    return InstallLine("llama", install_line("llama", index=f"{WHEELS}{index}"), note)
 
 
 def _build_line(option: str, note: str) -> InstallLine:
-    return InstallLine("llama", f"CMAKE_ARGS=-DGGML_{option}=on pip install 'cogstep[llama]'", f"compiled, {note}")
+    return InstallLine(
+        "llama", install_line("llama", environment=f"CMAKE_ARGS=-DGGML_{option}=on"), f"compiled, {note}"
+    )
 
 
 def mlx_line(machine: Machine) -> InstallLine:
     """MLX: wheels for Apple silicon, and for Linux with a new enough C library."""
-    command = "pip install 'cogstep[mlx]'"
+    command = install_line("mlx")
     if machine.metal:
         return InstallLine("mlx", command, "wheels, with Metal")
     if machine.system == "Linux" and machine.glibc is not None and machine.glibc >= MLX_GLIBC:
@@ -380,7 +382,7 @@ def report_lines(report: EnvironmentReport) -> Iterator[tuple[str, Style]]:
     yield f"{NEUTRAL} cogstep {report.cogstep}, Python {report.python}, {report.platform}", "plain"
     yield from map(_backend_line, report.backends)
     yield f"{NEUTRAL} GPU: {_gpu_text(report.machine)}", "plain"
-    install_hub = "pip install 'cogstep[hub]' to use hf: models"
+    install_hub = f"{install_line('hub')} to use hf: models"
     hub = f"huggingface_hub {report.hub_version}" if report.hub_version else install_hub
     yield _place_line("models", report.hub_cache, f"; {hub}")
     yield _place_line("state", report.state, "")

@@ -385,7 +385,7 @@ def shell_tools(
 
         bash = bash_alone
 
-    @tool(name="BashOutput", read_only=True)
+    @tool(name="BashOutput", read_only=True, polls=True)
     def bash_output(
         id: Annotated[str, "What Bash named the command, such as shell-1."],
         context: ToolContext[Any],

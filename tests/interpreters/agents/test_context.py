@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cognition import Candidate, ConfigError, ModelRequest, Section, UserSpoke
+from cognition import Candidate, ConfigError, Failure, ModelRequest, Section, UserSpoke
 from interpreters import Agent, AsyncAgent, ContextFiles, ContextSourceError, ToolContext, fakes, replay, tool
 from interpreters.hosting import AgentHost
 from interpreters.testing.fakes import FunctionModel, call
@@ -278,9 +278,10 @@ def test_a_workspace_is_read_anew_for_each_message_and_by_no_replay(tmp_path: Pa
     assert replay(path).raise_for_divergence().state == state
 
 
-def test_a_text_that_has_to_be_in_and_does_not_fit_ends_the_turn_in_plain_words() -> None:
+def test_a_text_that_has_to_be_in_and_that_the_model_refuses_ends_the_turn_in_plain_words() -> None:
+    refusal = Failure("the prompt is too long", "context_overflow")
     context = [Counting([Candidate("instructions", "x" * 20_000, "AGENTS.md")], [])]
-    with Agent(fakes.ScriptedModel(["Hello."]), context=context, context_tokens=2048) as agent:
+    with Agent(fakes.ScriptedModel([refusal, "Hello."]), context=context, context_tokens=2048) as agent:
         outcome = agent.run("Hello").outcome
-        assert "shorten 'AGENTS.md'" in getattr(outcome, "message", "")
+        assert "nothing more can be left out" in getattr(outcome, "message", "")
         assert agent.run("Hello").text == "Hello."

@@ -24,6 +24,7 @@ from cognition import Failure, ModelRequest
 from interpreters.cli.main import parser
 from interpreters.recording.journal.format import line_of
 from interpreters.testing.fakes import Reply, Script, call
+from runtime.models.installation import install_line
 from runtime.models.specs import SMALL_MODEL
 from tests.interpreters.cli.processes import BACKENDS, Cogstep, scripted
 
@@ -53,7 +54,10 @@ def single_line(run: subprocess.CompletedProcess[str]) -> str:
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["format", "--help"], ["--version"]])
 def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
-    """--help answers at once because no backend, no asyncio, and not even the core is imported for it."""
+    """--help answers at once because no backend, no asyncio, and not even the core is imported for it.
+
+    The page of all commands has install lines, whose module needs nothing of the rest.
+    """
     code = (
         "import sys\nfrom interpreters.cli.main import main\n"
         f"code = main({arguments!r})\nprint(code, *sys.modules, sep='\\n', file=sys.stderr)"
@@ -64,7 +68,9 @@ def test_help_loads_nothing_that_it_does_not_need(arguments: list[str]) -> None:
 
     assert exit_code == "0"
     assert run.stdout
-    assert {name.split(".")[0] for name in set(modules) - FACE} & LAZY == set()
+    lines = {"runtime", "runtime.models", "runtime.models.installation", "runtime.shadowed"}
+    allowed = FACE | (lines if arguments == ["--help"] else set())
+    assert {name.split(".")[0] for name in set(modules) - allowed} & LAZY == set()
 
 
 def pages(command: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
@@ -310,10 +316,10 @@ def test_what_exists_is_never_overwritten(here: Cogstep, wrong_files: Path) -> N
 @pytest.mark.parametrize(
     ("missing", "arguments", "expected"),
     [
-        (["llama_cpp", "mlx_lm"], [], "no backend is installed: pip install 'cogstep[llama]'"),
-        (["llama_cpp"], ["--backend", "llama"], "pip install 'cogstep[llama]'"),
-        (["mlx_lm"], ["--backend", "mlx"], "pip install 'cogstep[mlx]'"),
-        (["huggingface_hub"], ["--model", "hf:owner/repo/file.gguf"], "pip install 'cogstep[hub]'"),
+        (["llama_cpp", "mlx_lm"], [], f"no backend is installed: {install_line('llama')}"),
+        (["llama_cpp"], ["--backend", "llama"], install_line("llama")),
+        (["mlx_lm"], ["--backend", "mlx"], install_line("mlx")),
+        (["huggingface_hub"], ["--model", "hf:owner/repo/file.gguf"], install_line("hub")),
     ],
 )
 def test_an_extra_that_is_missing_is_named(
@@ -442,11 +448,19 @@ def test_the_doctor_tries_each_backend_for_real(cogstep: Cogstep, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+def test_help_has_the_install_lines_of_this_installation(here: Cogstep) -> None:
+    """Those that the doctor recommends name the same source."""
+    run = here("--help")
+
+    assert f"  {install_line('mlx')}\n  {install_line('llama')}\n" in run.stdout
+    assert "{install}" not in run.stdout
+
+
 def test_the_doctor_finds_that_nothing_works(here: Cogstep) -> None:
     """Without a backend it exits with 1 and says what to install."""
     run = here("doctor", without=["llama_cpp", "mlx_lm"])
 
     assert run.returncode == 1
     assert "llama.cpp: not installed" in run.stdout
-    assert "pip install 'cogstep[mlx]'" in run.stdout
+    assert install_line("mlx") in run.stdout
     assert run.stderr == ""

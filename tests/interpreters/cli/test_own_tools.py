@@ -61,6 +61,7 @@ def make_here(root) -> list:
     return [price]
 
 def make_typed() -> "list[object]":
+    "Make nothing."
     raise AssertionError("this is a tool and not to be called")
 
 def fail():

@@ -20,6 +20,7 @@ from interpreters.cli.main import parser
 from interpreters.recording.sessions import list_sessions, prune_sessions, search_sessions
 from interpreters.recording.store import SqlStore, database
 from interpreters.testing.fakes import call
+from runtime.models.installation import install_line
 from tests.interpreters.cli.processes import Cogstep
 from tests.interpreters.databases import PASSWORD, needs_postgres, postgres
 
@@ -218,7 +219,7 @@ def test_what_is_not_installed_is_told(here: Cogstep, recorded: None, monkeypatc
     for command in READS:
         done = here(*command, "--store", "sqlite:///sessions.db", without=["sqlalchemy"])
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-        assert "pip install 'cogstep[sql]'" in done.stderr
+        assert install_line("sql") in done.stderr
 
 
 @contextmanager

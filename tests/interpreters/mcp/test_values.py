@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from interpreters import MCPServers, MCPService
 from interpreters.mcp._losses import LONGEST, wait_after
 from interpreters.mcp.manager import tool_names
 from interpreters.mcp.server_config import Hider, MCPServer, hide_url_keys, matches, read_servers
+from runtime.models.installation import install_line
 
 KEY = "sk-or-v1-0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
@@ -176,7 +178,7 @@ def test_the_sdk_is_imported_by_nobody_who_connects_to_nothing() -> None:
 def test_without_the_sdk_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
 
-    with pytest.raises(ConfigError, match=r"pip install 'cogstep\[mcp\]'"):
+    with pytest.raises(ConfigError, match=re.escape(install_line("mcp"))):
         MCPServers([])
-    with pytest.raises(ConfigError, match=r"pip install 'cogstep\[mcp\]'"):
+    with pytest.raises(ConfigError, match=re.escape(install_line("mcp"))):
         MCPService([])

@@ -69,6 +69,35 @@ def test_what_can_not_be_meant_is_refused_with_what_is_near(spec: str, said: str
         remote_name(spec, BACKENDS)
 
 
+@pytest.mark.parametrize(
+    ("spec", "meant"),
+    [
+        ("qwen3:4b", "ollama/qwen3:4b "),
+        ("llama3.2:latest", "ollama/llama3.2:latest "),
+        ("mistral:7b", "ollama/mistral:7b "),
+        ("deepseek-r1:8b-llama-distill-q4_K_M", "ollama/deepseek-r1:8b-llama-distill-q4_K_M "),
+        ("gpt-oss:20b", "ollama/gpt-oss:20b "),
+        ("someone/qwen3:4b", "ollama/someone/qwen3:4b "),
+        ("hf.co/someone/qwen3:Q4_K_M", "ollama/hf.co/someone/qwen3:Q4_K_M "),
+        ("ollama:qwen3:4b", r"ollama/qwen3:4b\?"),
+        ("ollama:llama3", r"ollama/llama3\?"),
+        ("openai:gpt-5", r"openai/gpt-5\?"),
+        ("Anthropic:claude-x", r"anthropic/claude-x\?"),
+        ("mistral:mistral-small", r"mistral/mistral-small\?"),
+    ],
+)
+def test_a_name_of_another_program_is_led_to_ours(spec: str, meant: str) -> None:
+    """Ollama's ``NAME:TAG``, and the ``PROVIDER:NAME`` of other frameworks. What is suggested is a name."""
+    with pytest.raises(ModelSpecError, match=f"there is no file or directory {spec}; did you mean {meant}"):
+        remote_name(spec, BACKENDS)
+    assert remote_name(meant.rstrip("\\? "), BACKENDS) is not None
+
+
+@pytest.mark.parametrize("spec", ["model:q4.gguf", "file:model", "a:b", "hf:x", "claude:", "a b:c", ":x", "x:"])
+def test_other_names_with_a_colon_are_left_alone(spec: str) -> None:
+    assert remote_name(spec, BACKENDS) is None
+
+
 def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
     with pytest.raises(ModelSpecError, match="holds a user name or password") as caught:
         remote_name("http://user:hunter2@host/v1|m", BACKENDS)

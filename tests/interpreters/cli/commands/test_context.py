@@ -37,7 +37,7 @@ def record(path: Path, *turns: tuple[str, list[int]], context_tokens: int = 2048
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
     """Three turns in a context that is too small for them."""
-    record(tmp_path / "s.jsonl", ("One?", [900, 900]), ("Two?", [900, 900]), ("Three?", [900]))
+    record(tmp_path / "s.jsonl", ("One?", [900, 901]), ("Two?", [900, 901]), ("Three?", [900]))
     return tmp_path / "s.jsonl"
 
 

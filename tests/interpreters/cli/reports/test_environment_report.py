@@ -23,6 +23,7 @@ from interpreters.cli.reports.environment_report import (
     understand,
 )
 from runtime.files import state_directory
+from runtime.models.installation import install_line
 from runtime.programs.installed_programs import InstalledProgram
 
 LINUX = Machine("Linux", "x86_64", (3, 12), (2, 36))
@@ -32,32 +33,32 @@ H200 = Machine("Linux", "x86_64", (3, 12), (2, 36), ("NVIDIA H200",), (12, 8))
 @pytest.mark.parametrize(
     ("machine", "expected"),
     [
-        (LINUX, f"pip install 'cogstep[llama]' --prefer-binary --extra-index-url {WHEELS}cpu"),
-        (H200, f"pip install 'cogstep[llama]' --prefer-binary --extra-index-url {WHEELS}cu125"),
+        (LINUX, install_line("llama", index=f"{WHEELS}cpu")),
+        (H200, install_line("llama", index=f"{WHEELS}cu125")),
         (
             Machine("Linux", "x86_64", (3, 11), (2, 36), ("A100",), (13, 9)),
-            f"pip install 'cogstep[llama]' --prefer-binary --extra-index-url {WHEELS}cu132",
+            install_line("llama", index=f"{WHEELS}cu132"),
         ),
         (
             Machine("Linux", "x86_64", (3, 13), (2, 36), ("A100",), (12, 8)),
-            "CMAKE_ARGS=-DGGML_CUDA=on pip install 'cogstep[llama]'",
+            install_line("llama", environment="CMAKE_ARGS=-DGGML_CUDA=on"),
         ),
         (
             Machine("Linux", "x86_64", (3, 12), (2, 36), ("K80",), (11, 4)),
-            "CMAKE_ARGS=-DGGML_CUDA=on pip install 'cogstep[llama]'",
+            install_line("llama", environment="CMAKE_ARGS=-DGGML_CUDA=on"),
         ),
         (
             Machine("Linux", "x86_64", (3, 12), (2, 36), ("K80",), None),
-            "CMAKE_ARGS=-DGGML_CUDA=on pip install 'cogstep[llama]'",
+            install_line("llama", environment="CMAKE_ARGS=-DGGML_CUDA=on"),
         ),
         (
             Machine("Darwin", "arm64", (3, 12)),
-            f"pip install 'cogstep[llama]' --prefer-binary --extra-index-url {WHEELS}metal",
+            install_line("llama", index=f"{WHEELS}metal"),
         ),
-        (Machine("Darwin", "arm64", (3, 13)), "CMAKE_ARGS=-DGGML_METAL=on pip install 'cogstep[llama]'"),
+        (Machine("Darwin", "arm64", (3, 13)), install_line("llama", environment="CMAKE_ARGS=-DGGML_METAL=on")),
         (
             Machine("Darwin", "x86_64", (3, 12)),
-            f"pip install 'cogstep[llama]' --prefer-binary --extra-index-url {WHEELS}cpu",
+            install_line("llama", index=f"{WHEELS}cpu"),
         ),
     ],
 )
@@ -129,7 +130,7 @@ def test_a_report_says_what_works_and_what_to_do() -> None:
     assert texts[1].startswith("✓ llama.cpp (llama-cpp-python 0.3) on the CPU: works")
     assert lines[2] == ("✗ MLX (mlx 0.32): it crashed", "error")
     assert texts[3] == "· GPU: NVIDIA H200, driver for CUDA up to 12.8"
-    assert texts[4] == "· models: /hub (not there yet); pip install 'cogstep[hub]' to use hf: models"
+    assert texts[4] == f"· models: /hub (not there yet); {install_line('hub')} to use hf: models"
     assert lines[5] == ("✗ state: /state can't be written; see to its permissions", "error")
     assert texts[6] == "✓ shell: /bin/bash; commands can be confined by /usr/bin/bwrap"
     assert not any("no backend works" in text for text in texts)

@@ -505,6 +505,11 @@ def test_a_command_that_begins_while_the_shell_closes_is_ended(
 # --------------------------------------------------------------------------------------------------------- background
 
 
+def test_only_the_output_of_the_background_is_polled(box: Box) -> None:
+    """A model that waits for a command may read the same status again and again."""
+    assert [name for name, one in box.by_name.items() if one.spec.polls] == ["BashOutput"]
+
+
 def test_a_command_in_the_background_is_read_and_killed(box: Box, tmp_path: Path, patient: None) -> None:
     """Reading gives what is new; its file holds all."""
     sleep = unique_sleep()
