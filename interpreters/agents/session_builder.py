@@ -212,13 +212,15 @@ def check_prices(config: AgentConfig, models: Iterable[Runtime]) -> None:
     Raises:
         ConfigError: the costs of a model are unknown, and would count as 0.
     """
-    if config.limits.cost is None:
+    limit = "session_cost" if config.limits.cost is None else "cost"
+    most = getattr(config.limits, limit)
+    if most is None:
         return
     for info in (model.describe() for model in models):
         if not info.priced:
             name = shown_name(info.name)
             raise ConfigError(
-                f"Limits(cost={config.limits.cost:g}) can't be kept: no price of the model {name!r} is known, so its "
+                f"Limits({limit}={most:g}) can't be kept: no price of the model {name!r} is known, so its "
                 "cost would count as 0. Describe its server by a Backend with prices=, such as "
                 f"prices={{{name!r}: Price(input=3, output=15)}} (Price() if it is free), or limit output_tokens= "
                 "instead"

@@ -102,3 +102,8 @@ def test_a_session_that_is_continued_or_forked_needs_prices_too(tmp_path: Path) 
         Agent.fork(path, unpriced)
     with Agent.resume(path, priced) as agent:
         assert agent.run("And now?").ok
+
+
+def test_a_limit_of_the_session_needs_prices_too() -> None:
+    with pytest.raises(ConfigError, match=r"Limits\(session_cost=2\) can't be kept"):
+        Agent(Unpriced(lambda request: "Hello."), limits=Limits(session_cost=2))
