@@ -84,7 +84,7 @@ def _problems(state: AgentState) -> Iterator[str]:
     if not 0 <= state.window.first <= len(history):
         yield f"its window begins at message {state.window.first} of {len(history)}"
     ends, limits = [end for end, _ in state.window.cuts], [limit for _, limit in state.window.cuts]
-    if ends != sorted(set(ends)) or not all(0 < end <= len(history) for end in ends) or min(limits, default=1) < 1:
+    if ends != sorted(set(ends)) or not all(0 < end <= len(history) for end in ends) or min(limits, default=0) < 0:
         yield f"its window shortens results at places or to lengths that can't be: {state.window.cuts}"
     yield from _summary_problems(state)
     ids = [message.id for message in history]

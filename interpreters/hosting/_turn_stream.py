@@ -28,7 +28,14 @@ from interpreters.hosting._protocol import ProtocolError
 from interpreters.loop.clock import LONGEST_WAIT
 from interpreters.loop.interpreter import ASKS_THE_USER, NOT_FOR_WORKERS
 from interpreters.loop.mailbox_messages import NotBegun, Turn
-from interpreters.loop.performers import Answered, Scope, async_performers, sync_performers, unanswered_input
+from interpreters.loop.performers import (
+    Answered,
+    Scope,
+    async_performers,
+    perform_within,
+    sync_performers,
+    unanswered_input,
+)
 from interpreters.loop.program.pending import LATER
 from interpreters.loop.program.program import Program
 from interpreters.observing.events import Event
@@ -496,7 +503,7 @@ class TurnStream:
 
     def _perform(self, job: Job) -> None:
         try:
-            answer = self._sync[type(job.effect)](job.effect, self._scope(job))
+            answer = perform_within(self._sync[type(job.effect)], job.effect, self._scope(job))
         except NotBegun:
             return
         except CogstepError as error:  # a wrong answer, or a script that doesn't fit: it ends the run, as an Agent's

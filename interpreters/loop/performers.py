@@ -298,8 +298,7 @@ def sync_performers(program: Program) -> Performers:
     A performer raises ``NotBegun`` if the turn was already over. It raises ``CogstepError`` for a fault of the
     embedding program, such as an answer that does not fit its effect.
     """
-    chosen: Performers = {**SYNC, **{kind: partial(_call_own, own) for kind, own in program.performers.items()}}
-    return {kind: partial(_perform_within, performer) for kind, performer in chosen.items()}
+    return {**SYNC, **{kind: partial(_call_own, own) for kind, own in program.performers.items()}}
 
 
 def async_performers(program: Program) -> Performers:
@@ -308,10 +307,8 @@ def async_performers(program: Program) -> Performers:
     return {kind: partial(_perform_within_async, performer) for kind, performer in {**ASYNC, **own}.items()}
 
 
-def _perform_within(performer: Performer, effect: Effect, scope: Scope) -> Any:
+def perform_within(performer: Performer, effect: Effect, scope: Scope) -> Any:
     """Carry out an effect in the context of the session's observers, such as the current span."""
-    if not scope.observers.surrounding:
-        return performer(effect, scope)
     with scope.observers.within(effect, scope.program.session):
         return performer(effect, scope)
 

@@ -50,7 +50,7 @@ from interpreters.loop.mailbox_messages import (
     Turn,
     WorkerRequest,
 )
-from interpreters.loop.performers import CONSULTED, Answered, Scope, sync_performers, unanswered_input
+from interpreters.loop.performers import CONSULTED, Answered, Scope, perform_within, sync_performers, unanswered_input
 from interpreters.loop.program.pending import LATER, Later
 from interpreters.loop.program.program import NEEDS_A_LOOP, Program
 from interpreters.loop.workers import worker_answer
@@ -235,7 +235,9 @@ class SyncInterpreter(Interpreter):
                 if kind in ASKS_THE_USER and self._parent is None and not turn.is_over():
                     self.observers.wait()
                 with contextlib.suppress(NotBegun):
-                    answer = self._performers[kind](effect, scope)
+                    perform = self._performers[kind]
+                    within = scope.observers.surrounding
+                    answer = perform_within(perform, effect, scope) if within else perform(effect, scope)
                     if type(answer) not in INPUTS:
                         answer = self._take_unusual_answer(effect, scope, answer)
                     elif kind is CallTool:
@@ -302,7 +304,9 @@ class SyncInterpreter(Interpreter):
     def _perform_on_thread(self, effect: Effect, scope: Scope) -> None:
         letter: MailboxMessage | Later | Future[Answered] | None
         try:
-            letter = self._performers[type(effect)](effect, scope)
+            perform = self._performers[type(effect)]
+            within = scope.observers.surrounding
+            letter = perform_within(perform, effect, scope) if within else perform(effect, scope)
         except NotBegun:
             return
         except CogstepError as error:

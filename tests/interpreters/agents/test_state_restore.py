@@ -217,7 +217,7 @@ WAITING = AgentState(History((USER, REPLY)), ASKED, Counters(1, 1, 2, 2))
         (evolve(IN_ORDER, window=Window(-1)), "its window begins at message -1 of 3"),
         (evolve(IN_ORDER, window=Window(cuts=((4, 100),))), "its window shortens results at places"),
         (evolve(IN_ORDER, window=Window(cuts=((2, 100), (2, 50)))), "its window shortens results at places"),
-        (evolve(IN_ORDER, window=Window(cuts=((2, 0),))), "its window shortens results at places"),
+        (evolve(IN_ORDER, window=Window(cuts=((2, -1),))), "its window shortens results at places"),
         (evolve(IN_ORDER, window=Window(1, summary=Summary("x", 4))), "its summary is of messages"),
         (evolve(IN_ORDER, window=Window(1, summary=Summary("x", 1, tried=4))), "its summary is of messages"),
         (evolve(IN_ORDER, window=Window(1, summary=Summary("x", 1, -1))), "the middle of a turn that begins at -1"),

@@ -210,7 +210,7 @@ def named_often(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A recording of some kilobytes that names a text of 2 MB a hundred times."""
     folder = tmp_path_factory.mktemp("named often")
     path, text = folder / "s.jsonl", "words " * (LENGTH // 6)
-    with Agent(ScriptedModel(["Read."] * TIMES), journal=path, fsync="never") as agent:
+    with Agent(ScriptedModel(["Read."] * TIMES, context_tokens=10**9), journal=path, fsync="never") as agent:
         for _ in range(TIMES):
             agent.run("Read it!")
     name = sha256(text.encode()).hexdigest()
