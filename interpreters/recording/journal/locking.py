@@ -85,8 +85,8 @@ class LockedFile(Closeable):
     def _is_open_here(self) -> bool:
         """Whether this process has the file open a second time."""
         about = os.fstat(self.descriptor)
-        others = [other.descriptor for other in list(_open_files) if other is not self and other.descriptor >= 0]
-        return any(os.path.samestat(about, os.fstat(other)) for other in others)
+        others = [other.descriptor for other in list(_open_files) if other is not self]
+        return any(_is_open_as(about, descriptor) for descriptor in others if descriptor >= 0)
 
     def close(self) -> None:
         """Unlock and close the file, even if a child of this process has a copy. A second call does nothing."""
@@ -125,6 +125,13 @@ class LockedFile(Closeable):
         if descriptor >= 0:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
+
+
+def _is_open_as(about: os.stat_result, descriptor: int) -> bool:
+    """Whether a descriptor is of this file. Another thread may be closing it."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(about, os.fstat(descriptor))
+    return False
 
 
 _open_files: WeakSet[LockedFile] = WeakSet()

@@ -131,6 +131,7 @@ class Database:
         self._closing = self._close_when_dropped()
         self._ready = False
         self._making = threading.Lock()
+        self._seeing = threading.Lock()
         self._file: tuple[int, int] | None = None
         """Device and inode of SQLite's open file."""
         self._files: set[tuple[int, int]] = set()
@@ -304,20 +305,21 @@ class Database:
         """
         if not self.location.path:
             return True
-        try:
-            about = os.stat(self.location.path)
-            there = (about.st_dev, about.st_ino)
-        except OSError:
-            there = None
-        before, self._file = self._file, there
-        if before is None or before == there:
-            return True
-        self._files.add(before)
-        self._ready = False
-        with contextlib.suppress(IndexError):
-            while True:
-                self._kept.pop().invalidate()
-        self._engine.dispose()
+        with self._seeing:  # else a thread that looked before the file was there takes it for one that has gone
+            try:
+                about = os.stat(self.location.path)
+                there = (about.st_dev, about.st_ino)
+            except OSError:
+                there = None
+            before, self._file = self._file, there
+            if before is None or before == there:
+                return True
+            self._files.add(before)
+            self._ready = False
+            with contextlib.suppress(IndexError):
+                while True:
+                    self._kept.pop().invalidate()
+            self._engine.dispose()
         return there in self._files
 
     @contextlib.contextmanager
@@ -405,7 +407,7 @@ class Database:
         self._closing.detach()
         self._engine, self._kept = self._new_engine(), deque()
         self._closing = self._close_when_dropped()
-        self._making = threading.Lock()
+        self._making, self._seeing = threading.Lock(), threading.Lock()
 
     def _close_when_dropped(self) -> finalize[..., Database]:
         """Close the connections once nobody uses this object.

@@ -20,7 +20,7 @@ from cognition import ConfigError, EchoEngine, UserSpoke
 from interpreters import Agent, AsyncAgent, replay, tool
 from interpreters.hosting import AgentHost, ModelChoice
 from interpreters.recording.journal import Journal, JournalLockedError, JournalWriteError
-from interpreters.recording.journal.locking import FEWEST, is_being_written
+from interpreters.recording.journal.locking import FEWEST, LockedFile, is_being_written
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.journals import small
 
@@ -401,6 +401,18 @@ def test_a_journal_that_is_closed_while_it_is_written_is_closed_after_the_record
     assert (replay(path).records, is_being_written(path)) == (1, False)
     with pytest.raises(JournalWriteError, match="is closed"):
         journal.write(spoken, EchoEngine().step(replay(path).state, spoken))
+
+
+def test_a_file_that_another_thread_closes_is_none_of_those_that_are_open(tmp_path: Path) -> None:
+    """Else a locked recording is called one that can't be locked."""
+    with LockedFile(tmp_path / "a", os.O_WRONLY | os.O_CREAT) as one, LockedFile(tmp_path / "a", os.O_WRONLY) as two:
+        assert one.lock()
+        closing = LockedFile(tmp_path / "b", os.O_WRONLY | os.O_CREAT)
+        os.close(closing.descriptor)
+        try:
+            assert not two.lock()
+        finally:
+            closing.descriptor = -1
 
 
 def test_a_disk_without_locks_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import random
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -45,6 +47,37 @@ def test_many_threads_write_at_once_and_few_connections_are_kept(kind: str, tmp_
 
     assert found == [[line(number) for number in range(LINES)]] * 12
     assert 0 < len(store._database._kept) <= KEPT
+
+
+def test_a_file_that_comes_while_a_thread_looks_for_it_is_not_taken_for_one_that_has_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the connections of the other threads are given up, and nobody closes them."""
+    store = store_of("sqlite", tmp_path)
+    looked, wrote, stat = Event(), Event(), os.stat
+
+    def late(path: Any) -> os.stat_result:
+        try:
+            return stat(path)
+        except FileNotFoundError:
+            if not looked.is_set():
+                looked.set()
+                wrote.wait(0.2)  # unless that waits for this
+            raise
+
+    def write() -> None:
+        written(store, "ada")
+        wrote.set()
+
+    monkeypatch.setattr(database.os, "stat", late)
+    looker = Thread(target=store._database._see_file)
+    looker.start()
+    assert looked.wait(20)
+    write()
+    looker.join()
+
+    assert store._database._files == set()
+    assert store._database._file is not None
 
 
 @EACH

@@ -251,6 +251,11 @@ SWAPPER = """
     import os, sys
     base, kind = sys.argv[1:]
     os.chdir(base)
+
+    def write(path):
+        with open(path, "w") as file:
+            file.write("what may be read")
+
     print("ready", flush=True)
     for turn in range(10**9):
         if kind == "folder":        # desk/src: now a folder, now a link to the folder outside
@@ -264,10 +269,13 @@ SWAPPER = """
             os.unlink("desk/src/deep")
             os.rename("desk/src/kept", "desk/src/deep")
         elif kind == "file":
+            early = turn % 2            # so that now the link stands for longer, now the file
+            if early:
+                write("desk/src/new")
             os.symlink("../../out/a.txt", "desk/src/planted")
             os.rename("desk/src/planted", "desk/src/a.txt")
-            with open("desk/src/new", "w") as file:
-                file.write("what may be read")
+            if not early:
+                write("desk/src/new")
             os.rename("desk/src/new", "desk/src/a.txt")
         else:                       # a link that leads inside, now outside
             os.symlink("src" if turn % 2 else "../out", "desk/planted")
