@@ -14,7 +14,8 @@ counts little.
   have ``in common``: the system prompt, the tools and the messages that stand in both unchanged, at whatever place.
   What both begin with is what a runtime does reuse; the share is that of all prompts together, ``worst`` that of the
   one prompt that keeps the least. What is new in a prompt, or went from it, counts for neither. Both are counted in
-  characters. Prompts that ask for a summary are told apart: nothing of them but the system prompt stands in others.
+  characters. Prompts that ask for a summary count for ``evaluated`` alone: the characters of all prompts behind what
+  each begins with like the one before, which a runtime evaluates. In edition 1 a summary had a prompt of its own.
 """
 
 from __future__ import annotations
@@ -238,7 +239,8 @@ def reuse(steps: Sequence[int], lengths: Sequence[int], say: Progress) -> str:
             "share",
             "goal",
             "worst",
-            "for summaries",
+            "evaluated",
+            "of it for summaries",
         ]
     ]
     for name, options, goal in WAYS:
@@ -252,10 +254,12 @@ def reuse(steps: Sequence[int], lengths: Sequence[int], say: Progress) -> str:
             for earlier, text in pairwise(asked):
                 both, begin = in_common(earlier, text), _alike(earlier, text)
                 common, reusable, worst = common + both, reusable + begin, min(worst, begin / both)
-            apart = sum(len(text) for purpose, text in calls if purpose == "summary")
+            new = [len(text) - _alike(earlier, text) for (_, earlier), (_, text) in pairwise([("", ""), *calls])]
+            summaries = sum(one for one, (purpose, _) in zip(new, calls, strict=True) if purpose == "summary")
+            evaluated = [f"{sum(new):,}", f"{summaries:,} ({summaries / sum(new):.0%})"]
             figures = (f"{one:,}" for one in (length, len(asked), sum(map(len, asked)), common, reusable))
             lines.append(
-                [f"{name}, {count} steps", *figures, f"{reusable / common:.1%}", goal, f"{worst:.0%}", f"{apart:,}"]
+                [f"{name}, {count} steps", *figures, f"{reusable / common:.1%}", goal, f"{worst:.0%}", *evaluated]
             )
     return table(lines)
 
@@ -285,6 +289,7 @@ def in_common(before: str, after: str) -> int:
 WAYS: tuple[tuple[str, dict[str, object], str], ...] = (
     ("window", {}, ""),
     ("compaction", {"compact_at": 0.75}, ">= 95 %"),
+    ("compaction of edition 1", {"compact_at": 0.75, "edition": 1}, ""),
 )
 """How room is made: a name, the options of the configuration, and the goal."""
 

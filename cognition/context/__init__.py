@@ -19,6 +19,7 @@ from cognition.context.summaries import (
     is_due as is_due,
     summarised_until as summarised_until,
     summary_budget as summary_budget,
+    summary_instruction as summary_instruction,
     summary_options as summary_options,
     summary_request as summary_request,
     with_earlier_summary as with_earlier_summary,

@@ -1,7 +1,8 @@
 """Plan compaction: when to summarise older messages, which messages, how to ask the model, and how to show the summary.
 
-The request for a summary is one message with the conversation as text. To make any conversation fit, results and
-messages that are too long are shortened in it, and the oldest are left out.
+The request for a summary is the conversation's own prompt with an instruction behind it, so that a runtime evaluates
+only the instruction. If that does not fit, or the prompt lacks a part, the request is one message with the conversation
+as text: results and messages that are too long are shortened in it, and the oldest are left out.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from cognition.values.history import History
 from cognition.values.messages import AssistantMessage, Message, UserMessage
 
 COMPACT_EVERY = 4
-"""The fewest replies between two automatic requests for a summary."""
+"""The fewest replies between two automatic requests for a summary; twice as many after each further failure."""
+MOST_DOUBLINGS = 5
+"""How often that number is doubled at most: to 128 replies."""
 KEPT_SHARE = 0.2
 """The newest turns and steps are not summarised if together they take at most this share of the budget. They move to
 the front of the prompt, so a runtime must evaluate them again: with more, prompts reuse less than 95 % of their common
@@ -69,6 +72,11 @@ the conversation.
 
 The conversation:
 """
+LEAD, END = "The conversation below", "\n\nThe conversation:\n"
+INSTRUCTION_BEHIND = f"The conversation above{INSTRUCTION.removeprefix(LEAD).removesuffix(END)}"
+"""The same instruction behind the conversation."""
+ANOTHER_WORD = most_tokens("above") + EDGE
+"""An upper bound of the tokens that it has more than the other, which ``TemplateCosts.asking`` counts."""
 LEFT_OUT = "[... {} earlier messages are left out here ...]"
 
 
@@ -104,29 +112,33 @@ def summary_options(config: AgentConfig) -> GenerationOptions:
     return evolve(options, tool_choice="none", response_format="", response_checked=False, stop=(), max_tokens=most)
 
 
-def is_due(history: History, tried: int | None) -> bool:
-    """Return whether enough replies have come since the latest request for a summary; ``tried`` as in ``Summary``."""
-    if tried is None:
+def is_due(history: History, summary: Summary) -> bool:
+    """Return whether enough replies have come since the latest request for a summary."""
+    if summary.tried is None:
         return True
-    replies = 0
-    for index in range(tried, len(history)):
+    replies, enough = 0, COMPACT_EVERY << min(max(summary.failures - 1, 0), MOST_DOUBLINGS)
+    for index in range(summary.tried, len(history)):
         replies += isinstance(history[index], AssistantMessage)
-        if replies >= COMPACT_EVERY:
+        if replies >= enough:
             return True
     return False
 
 
-def cutting_point(history: History, window: Window, budget: float, note: CutNote = PLAIN) -> int | None:
+def cutting_point(
+    history: History, window: Window, budget: float, note: CutNote = PLAIN, most: float = inf
+) -> int | None:
     """Return the index of the first message to keep when earlier messages are summarised; None if too few would go.
 
     The newest turn's user message and the messages that the model has not answered always stay. Messages before these
     stay if they take at most ``KEPT_SHARE`` of the budget, in unscaled tokens. Turns stay whole; the newest turn may be
-    split between steps, each a reply with its results. ``note`` as in ``shortened``.
+    split between steps, each a reply with its results. ``note`` as in ``shortened``. ``most``: more stays until the
+    summarised messages have at most so many unscaled tokens.
     """
     first, asked = window.first, _newest_asking(history, window)
     if asked is None:
         return None
-    begun, heading, kept, best = end_of_asking(history, asked), _heading_size(history, asked), 0.0, None
+    begun, heading, kept, gone = end_of_asking(history, asked), _heading_size(history, asked), 0.0, inf
+    best: int | None = None
     for index in range(len(history) - 1, first, -1):
         message = history[index]
         kept += visible_size(history, window, index, note)
@@ -136,9 +148,10 @@ def cutting_point(history: History, window: Window, budget: float, note: CutNote
             rest = kept if isinstance(message, UserMessage) and message.origin == "user" else None
         if rest is None:
             continue
-        if window.size - rest < LEAST_SHARE * budget or (best is not None and rest > KEPT_SHARE * budget):
+        enough = best is not None and rest > KEPT_SHARE * budget and gone <= most
+        if enough or window.size - rest < LEAST_SHARE * budget:
             break
-        best = index
+        best, gone = index, window.size - kept
     return best
 
 
@@ -164,7 +177,7 @@ def with_summary(
     asked = None
     if until < len(history) and not isinstance(history[until], UserMessage):
         asked = _newest_asking(history, window)
-    summary = evolve(summary, messages=until, asked=asked, tried=len(history))
+    summary = evolve(summary, messages=until, asked=asked, tried=len(history), scale=window.summary.scale)
     before = window.summary.asked is not None  # a turn of which something was shown
     tokens = summary_tokens(costs, summary_message(summary), summary.text, summary.tokens)
     moved = Window(
@@ -189,7 +202,7 @@ def with_earlier_summary(
         skipped = window.first - max(end_of_asking(history, asked), until)
     tokens = summary_tokens(costs, summary_message(summary), summary.text, summary.tokens)
     told = note.skipping(skipped) if skipped else ()
-    summary = Summary(summary.text, until, asked, len(history), tokens, skipped, told)
+    summary = Summary(summary.text, until, asked, len(history), tokens, skipped, told, scale=window.summary.scale)
     moved = evolve(window, summary=summary)
     sizes = [sum(map(message_size, before_window(history, one))) for one in (moved, window)]
     return evolve(moved, size=window.size + sizes[0] - sizes[1], slack=0.0)
@@ -258,7 +271,7 @@ def summary_request(
     it. ``costs``: the template's costs, for counting. ``unsummarised``: begin where the last summary ended, also if the
     window begins later.
     """
-    instruction = INSTRUCTION.format(words=min(max(50, int(budget * SUMMARY_SHARE * 0.5)), MOST_WORDS))
+    instruction = INSTRUCTION.format(words=_most_words(budget))
     asking = UserMessage(REQUEST_ID, instruction, "engine")
     front, summarised, begin = before_window(history, window), bool(window.summary.text), window.first
     if unsummarised:
@@ -275,6 +288,17 @@ def summary_request(
             return evolve(asking, text=instruction + _join_entries(fitting), tokens=(besides + most,))
         characters *= min(left / most, 0.9)
     return None
+
+
+def summary_instruction(budget: float, costs: TemplateCosts | None = None) -> UserMessage:
+    """Return the message that asks, behind a conversation, for a summary of it; arguments as in ``summary_request``."""
+    text = INSTRUCTION_BEHIND.format(words=_most_words(budget))
+    tokens = () if costs is None else (costs.user + costs.asking + ANOTHER_WORD,)
+    return UserMessage(REQUEST_ID, text, "engine", tokens=tokens)
+
+
+def _most_words(budget: float) -> int:
+    return min(max(50, int(budget * SUMMARY_SHARE * 0.5)), MOST_WORDS)
 
 
 def _join_entries(entries: list[Entry]) -> str:

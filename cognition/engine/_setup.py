@@ -54,6 +54,7 @@ class Setup:
         "note",
         "offered",
         "polling",
+        "prefix_options",
         "prompt",
         "result_limit",
         "result_limits",
@@ -88,6 +89,9 @@ class Setup:
         self.full: float = self.budget if config.compact_at is None else self.budget * config.compact_at
         """Tokens of a prompt beyond which the engine reduces its size."""
         self.summary_options: GenerationOptions = summary_options(config)
+        own = "none" if config.options.tool_choice == "none" else "auto"
+        self.prefix_options: GenerationOptions = evolve(self.summary_options, tool_choice=own)
+        """Options of a summary behind the conversation's prompt: a prompt without a choice of tools shows none."""
         self.summary_room: int = summary_budget(config)
         self.result_limit: int = result_limit(config)
         self.result_limits: dict[str, int] = {
@@ -137,6 +141,14 @@ class Setup:
         """Return the request for a summary: one message, without tools. ``most`` as in ``request``."""
         options = self.summary_options if most is None else evolve(self.summary_options, max_tokens=most)
         return ModelRequest(prompt, History((message,)), (), options, self.config.protocol)
+
+    def prefix_request(self, messages: History, prompt: str, most: int | None = None) -> ModelRequest:
+        """Return the request for a summary behind the conversation's prompt, with its tools. ``most`` as in
+        ``request``.
+        """
+        options = self.prefix_options if most is None else evolve(self.prefix_options, max_tokens=most)
+        tools = () if self.config.protocol != "native" else self.offered
+        return ModelRequest(prompt, messages, tools, options, self.config.protocol)
 
     def system_with(self, system: str | None, briefing: Briefing | None) -> str:
         """Return the system prompt of a request; arguments as in ``request``."""

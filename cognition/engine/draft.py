@@ -8,8 +8,15 @@ from typing import cast
 from attrs import evolve
 
 from cognition.base.ids import EffectId, effect_id
-from cognition.context.sections import briefing_size
-from cognition.context.summaries import cutting_point, end_of_piece, is_due, summary_request
+from cognition.context.sections import briefing_size, insert_briefing
+from cognition.context.summaries import (
+    cutting_point,
+    end_of_piece,
+    is_due,
+    summarised_until,
+    summary_instruction,
+    summary_request,
+)
 from cognition.context.token_counts import tokens_of
 from cognition.context.tool_results import prepare_result
 from cognition.context.window import (
@@ -20,6 +27,7 @@ from cognition.context.window import (
     scale_without_measurement,
     system_size,
     visible_messages,
+    visible_size,
 )
 from cognition.engine._setup import Budget, Setup as Setup
 from cognition.policy.rules import Rule
@@ -362,34 +370,55 @@ class Draft:
 
         Ask only if the limit of steps leaves another step.
         """
-        setup, tried = self.setup, self.summary.tried
+        setup = self.setup
         config = setup.config
         if config.compact_at is None or attempt.purpose == "final_answer":
             return False
-        if self.steps + 1 >= config.limits.steps or not is_due(self.history, tried):
+        if self.steps + 1 >= config.limits.steps or not is_due(self.history, self.summary):
             return False
-        until = cutting_point(self.history, self.window(), setup.budget / self.scale, setup.note_with(self.costs))
+        arguments = self.history, self.window(), setup.budget / self.scale, setup.note_with(self.costs)
+        until = cutting_point(*arguments)
+        if until is not None and self._shares_model(now) and self.prefix_request(until) is None:
+            fewer = cutting_point(*arguments, self._prefix_room())
+            until = until if fewer is None or self.prefix_request(fewer) is None else fewer
         return until is not None and self.ask_summary(attempt, until, self.seconds_left(now), now)
 
     def ask_summary(
-        self, attempt: ModelAttempt | None, until: int, seconds: float | None, now: float, number: int = 1
+        self,
+        attempt: ModelAttempt | None,
+        until: int,
+        seconds: float | None,
+        now: float,
+        number: int = 1,
+        *,
+        apart: bool = False,
     ) -> bool:
-        """Ask the model for a summary of the messages before ``until``, or for one of the first piece of them, as
-        described in ``Compacting``. Return False, changing nothing, if the request does not fit.
+        """Ask the model for a summary of the messages before ``until``.
+
+        The request is the conversation's prompt with an instruction behind it if possible, unless ``apart`` is set;
+        else a prompt of its own, with the first piece of these messages that fits (see ``Compacting``). Return False,
+        changing nothing, if no request fits.
         """
-        end, target = until, None
-        if self.setup.config.edition > 1:
-            until = end_of_piece(self.history, self.window(), end, self._summary_room(), self.costs)
-            target = end if until < end else None
-        asking = self.summary_request(until)
+        end, target, model = until, None, self.model_for("summary", now)
+        asking = self.prefix_request(until) if not apart and self._shares_model(now) else None
+        shares = asking is not None
+        if asking is None:
+            if self.setup.config.edition > 1:
+                until = end_of_piece(self.history, self.window(), end, self._summary_room(), self.costs)
+                target = end if until < end else None
+            asking = self.summary_request(until)
         if asking is None:
             return False
         if number == 1:
             self._step, self._index = self._step + 1, 0
-        effect_id, model = self.new_effect(), self.model_for("summary", now)
+        effect_id = self.new_effect()
         self.decisions.append(CallModel(effect_id, "summary", asking[0], seconds, model))
-        self.phase = Compacting(effect_id, attempt, until, number, model=model, target=target)
+        self.phase = Compacting(effect_id, attempt, until, number, model=model, target=target, shares_prefix=shares)
         return True
+
+    def _shares_model(self, now: float) -> bool:
+        """Return whether the turn's model writes its summaries too, and so knows the beginning of its prompts."""
+        return self.model_for("summary", now) == self.model_for(self.task, now)
 
     @property
     def task(self) -> ModelTask:
@@ -404,11 +433,48 @@ class Draft:
         config = self.setup.config
         return order_of(self.model, config.routes, config.fallback, task)
 
+    def request_of(self, phase: Compacting) -> tuple[ModelRequest, float] | None:
+        """Return the request that this phase made, with its unscaled size; None if it no longer fits."""
+        return (self.prefix_request if phase.shares_prefix else self.summary_request)(phase.until)
+
+    def prefix_request(self, until: int) -> tuple[ModelRequest, float] | None:
+        """Return the request for a summary behind the conversation's prompt up to ``until``, with its unscaled size.
+
+        None if it does not fit, or if the prompt lacks messages that no summary replaces. Edition 1 has none.
+        """
+        setup, window = self.setup, self.window()
+        lacks = window.first > summarised_until(window) or window.summary.skipped
+        if setup.config.edition == 1 or lacks or until <= window.first:
+            return None
+        note, front = setup.note_with(self.costs), before_window(self.history, window)
+        message = self._instruction()
+        size = self.fixed + sum(map(message_size, front)) + message_size(message)
+        size += sum(visible_size(self.history, window, index, note) for index in range(window.first, until))
+        if size * self.scale > setup.summary_room:
+            return None
+        shown = insert_briefing(visible_messages(self.history, window, note), self.briefing)
+        messages = History((*shown[: len(front) + until - window.first], message))
+        prompt = setup.system_with(self.system, self.briefing)
+        return setup.prefix_request(messages, prompt, self._most_of_summary(size)), size
+
+    def _instruction(self) -> UserMessage:
+        return summary_instruction(self.setup.budget / self.scale, self.costs)
+
+    def _prefix_room(self) -> float:
+        """Return the unscaled tokens of messages in a request for a summary behind the conversation's prompt."""
+        return self.setup.summary_room / self.scale - self.fixed - message_size(self._instruction())
+
+    def _most_of_summary(self, size: float) -> int | None:
+        """Return the tokens that the budgets leave for a summary, as ``most_output``; ``size``: of its prompt."""
+        return (
+            self._fewer_tokens(self.setup.summary_options.max_tokens, size * self.scale) if self.setup.budgets else None
+        )
+
     def summary_request(self, until: int) -> tuple[ModelRequest, float] | None:
         """Return the request for a summary of the messages before ``until``, with its unscaled size; None if it does
         not fit.
         """
-        setup, scale, fixed = self.setup, self.scale, self._bare_size()
+        setup, scale, fixed = self.setup, self.summary.scale or self.scale, self._bare_size()
         prompt, room, budget = setup.system_with(self.system, self.briefing), self._summary_room(), setup.budget / scale
         unsummarised = setup.config.edition > 1
         message = summary_request(
@@ -416,12 +482,11 @@ class Draft:
         )
         if message is None:
             return None
-        size, options = fixed + message_size(message), setup.summary_options
-        most = self._fewer_tokens(options.max_tokens, size * scale) if setup.budgets else None
-        return setup.summary_request(message, prompt, most), size
+        size = fixed + message_size(message)
+        return setup.summary_request(message, prompt, self._most_of_summary(size)), size
 
     def _summary_room(self) -> float:
-        return self.setup.summary_room / self.scale - self._bare_size()
+        return self.setup.summary_room / (self.summary.scale or self.scale) - self._bare_size()
 
     def _bare_size(self) -> float:
         """Return the unscaled tokens before the message that asks for a summary."""

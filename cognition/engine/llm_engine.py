@@ -104,7 +104,7 @@ class LLMEngine:
     def build_prompt(self, state: AgentState) -> ModelRequest:
         """Return the request of this state, or the request if the model were called now."""
         setup, phase = self._setup, state.phase
-        if isinstance(phase, Compacting) and (asking := Draft(setup, state).summary_request(phase.until)):
+        if isinstance(phase, Compacting) and (asking := Draft(setup, state).request_of(phase)):
             return asking[0]
         purpose = phase.attempt.purpose if isinstance(phase, Thinking | Waiting) else "answer"
         note = setup.note_with(state.costs)

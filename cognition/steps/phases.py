@@ -207,6 +207,9 @@ class Compacting:
     messages.
     """
 
+    shares_prefix: bool = False
+    """Whether the request is the conversation's own prompt, up to ``until``, with the instruction behind it."""
+
     @property
     def end(self) -> int:
         """The index before which all messages are to be summarised."""

@@ -72,6 +72,12 @@ class Summary:
     """How many messages of the turn, after ``asked`` and its notes, a note replaces."""
     skipped_tokens: Tokens = ()
     """Tokens of that note."""
+    failures: int = 0
+    """How many attempts at a summary have failed since the latest one that succeeded."""
+    scale: float = 0.0
+    """Corrects the estimated size of a request to a model that writes only summaries, once it has refused one as too
+    long; 0 before, for the window's own correction.
+    """
 
 
 NO_SUMMARY = Summary()

@@ -115,17 +115,21 @@ def _check_budgets(subject: EngineUnderTest, turn: Turn, edge: Edge, decisions: 
 
 
 def _check_summary(turn: Turn, limits: Limits, edge: Edge, call: CallModel) -> Found:
-    """Return a problem if a summary is requested too often, with tools, or as the turn's last reply."""
+    """Return a problem if a summary is requested too often, with tools in a prompt of its own, or as the turn's last
+    reply.
+    """
     if call.purpose != "summary":
         return None
-    if call.request.tools:
-        return Problem("a summary is asked for with tools")
+    if call.request.tools and not getattr(edge.transition.next_state.phase, "shares_prefix", False):
+        return Problem("a summary is asked for with tools, in a prompt of its own")
     if turn.replies + 1 >= limits.steps:
         return Problem(f"a summary is asked for after {turn.replies} replies of {limits.steps}: it takes the last step")
     replies = COMPACT_EVERY if turn.summarised is None else turn.replies - turn.summarised
     again = isinstance(edge.input, TimerFired | ModelFailed)  # those ask for the same once more
     phase = getattr(edge.before.state, "phase", None)
-    again = again or (isinstance(phase, Compacting) and phase.target is not None)  # of several pieces
+    if isinstance(phase, Compacting):
+        apart = phase.shares_prefix and not any(isinstance(one, Compacted) for one in edge.transition.decisions)
+        again = again or phase.target is not None or apart  # of several pieces, or once more in a prompt of its own
     if replies < COMPACT_EVERY and not again:
         return Problem(f"a summary is asked for {replies} replies after the one before")
     return None

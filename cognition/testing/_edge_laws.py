@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from attrs import evolve
 
@@ -15,6 +15,7 @@ from cognition.context.cut_note import note_for
 from cognition.context.sections import briefing_size, insert_briefing, with_standing
 from cognition.context.token_counts import bare_tokens, fixed_tokens
 from cognition.context.window import (
+    before_window,
     changed_size,
     end_of_asking,
     fit_or_smallest,
@@ -38,6 +39,7 @@ from cognition.steps.decisions import (
     StartTimer,
 )
 from cognition.steps.inputs import Input
+from cognition.steps.phases import Compacting
 from cognition.steps.requests import ModelRequest
 from cognition.steps.state import AgentState, Window
 from cognition.steps.vocabulary import is_worker_tool
@@ -328,16 +330,36 @@ def check_request_size(subject: EngineUnderTest, edge: Edge) -> Found:
     """L9: each request fits the context, begins at a turn, and contains the system prompt and the newest user message
     whole.
 
-    A request fits by its counts. By an estimate it fits, or is as small as possible. A request for a summary only has
-    to fit and to contain the system prompt.
+    A request fits by its counts. By an estimate it fits, or is as small as possible. A request for a summary fits, and
+    contains the system prompt; behind the conversation's prompt, it shows all that the summary replaces.
     """
     state = edge.transition.next_state
     for decision in edge.transition.decisions:
         if isinstance(decision, CallModel):
-            request, bare = decision.request, decision.purpose == "summary"
-            if problem := _too_large(subject, request, state, bare=True) if bare else _misfit(subject, request, state):
+            request = decision.request
+            problem = (_misfit_of_summary if decision.purpose == "summary" else _misfit)(subject, request, state)
+            if problem:
                 return Problem(f"the request of {decision.effect_id} {problem}")
     return None
+
+
+def _misfit_of_summary(subject: EngineUnderTest, request: ModelRequest, state: AgentState) -> str | None:
+    phase, shown = getattr(state, "phase", None), tuple(request.messages)
+    if not isinstance(phase, Compacting) or not phase.shares_prefix:
+        return _too_large(subject, request, state, "summary")
+    window = state.window
+    history = insert_briefing(state.history, state.briefing)
+    front = tuple(before_window(history, window))
+    if window.first > window.summary.messages:
+        return "asks behind a prompt for a summary of messages that it lacks"
+    if shown[: len(front)] != front:
+        return f"does not begin with what the prompt shows before the window, but with {shown[:1]}"
+    part, whole = shown[len(front) : -1], history[window.first : phase.until]
+    if len(part) != len(whole) or not all(map(_is_shown, part, whole)):
+        return "does not show the messages that the summary is to replace"
+    if _is_users(shown[-1]) or shown[-1].id in {message.id for message in history}:
+        return f"does not end with the instruction but with {shown[-1]}"
+    return _too_large(subject, request, state, "prefix")
 
 
 def _misfit(subject: EngineUnderTest, request: ModelRequest, state: AgentState) -> str | None:
@@ -383,24 +405,34 @@ def _misfit(subject: EngineUnderTest, request: ModelRequest, state: AgentState) 
     return _too_large(subject, request, state)
 
 
-def _too_large(subject: EngineUnderTest, request: ModelRequest, state: AgentState, *, bare: bool = False) -> str | None:
-    """Return a problem with the request's system prompt or size. ``bare``: a request for a summary, without tools."""
+def _too_large(
+    subject: EngineUnderTest,
+    request: ModelRequest,
+    state: AgentState,
+    kind: Literal["turn", "prefix", "summary"] = "turn",
+) -> str | None:
+    """Return a problem with the request's system prompt or size.
+
+    ``kind``: a request of the turn, one for a summary behind the turn's prompt, or one without tools.
+    """
     if subject.config is None or not isinstance(state, AgentState):
         return None
     briefing = state.briefing
     if request.system != with_standing(subject.config.prompt_with(state.system), briefing):
         return f"has another system prompt than the configuration and the newest message: {request.system!r}"
     costs, fixed = state.costs, changed_size(subject.fixed, subject.config, state.system)
-    slack = 0.0 if bare else state.window.slack
+    bare, of_turn = kind == "summary", kind == "turn"
+    slack = state.window.slack if of_turn else 0.0
     if costs is not None:
         fixed = (bare_tokens if bare else fixed_tokens)(costs, fixed) + briefing_size(briefing)
     elif bare:
         fixed = system_size(request.system)
     elif briefing is not None:  # what stands in front of the newest message counts with it
         fixed += briefing_size(evolve(briefing, passing=""))
-    size = (fixed + sum(map(message_size, request.messages)) - slack) * state.window.scale
-    most = subject.budget if bare or subject.config.edition == 1 else longest_prompt(subject.config)
-    if int(size) <= most or (costs is None and not bare and _is_smallest(subject.config, state)):
+    scale = (state.window.summary.scale if bare else 0.0) or state.window.scale
+    size = (fixed + sum(map(message_size, request.messages)) - slack) * scale
+    most = longest_prompt(subject.config) if of_turn and subject.config.edition > 1 else subject.budget
+    if int(size) <= most or (costs is None and of_turn and _is_smallest(subject.config, state)):
         return None
     return f"has about {int(size)} tokens, and {most} fit"
 

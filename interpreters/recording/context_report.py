@@ -25,7 +25,7 @@ from cognition.context import CHARS_PER_TOKEN, MESSAGE_TOKENS, changed_size, fix
 from cognition.context.sections import BETWEEN, briefing_length, with_standing
 from cognition.context.summaries import REQUEST_ID
 from cognition.context.token_counts import bare_tokens, fixed_tokens
-from cognition.context.window import SKIPPED_ID, SUMMARY_ID
+from cognition.context.window import SKIPPED_ID, SUMMARY_ID, is_asking
 from cognition.steps.phases import Compacting
 from cognition.steps.requests import Purpose
 from cognition.values.candidates import Choice, SectionUse
@@ -196,15 +196,15 @@ def report_of(request: RecordedRequest, config: AgentConfig | None) -> ContextRe
 
 def _count_fixed(request: RecordedRequest, config: AgentConfig | None) -> tuple[int, int]:
     """Return the tokens of the system prompt without sections, and of the offered tools."""
-    state, shown, purpose = request.state, request.call.request, request.call.purpose
+    state, shown, apart = request.state, request.call.request, _is_apart(request.state)
     sizes, costs = _Sizes(state.window.scale), state.costs
     characters = len(shown.system) - len(_sections(request)[0])
     if config is not None:
         fixed = changed_size(fixed_size(config), config, state.system)
         if costs is not None:
             bare = round(bare_tokens(costs, fixed) * sizes.scale)
-            return bare, 0 if purpose == "summary" else round(fixed_tokens(costs, fixed) * sizes.scale) - bare
-        if purpose != "summary":
+            return bare, 0 if apart else round(fixed_tokens(costs, fixed) * sizes.scale) - bare
+        if not apart:
             system = sizes.text(characters)
             return system, round(fixed * sizes.scale) - sizes.text(len(config.prompt_with(state.system)))
     return sizes.text(characters), sum(sizes.text(len(tool.name) + len(tool.description)) for tool in shown.tools)
@@ -217,9 +217,21 @@ def _sections(request: RecordedRequest) -> tuple[str, str]:
         return "", ""
     behind = with_standing(".", state.briefing)[1:] if system != state.briefing.standing else system
     passing = f"{state.briefing.passing}{BETWEEN}" if state.briefing.passing else ""
-    if isinstance(state.phase, Compacting):  # a summary is asked for with the system prompt alone
-        passing = ""
+    if isinstance(state.phase, Compacting) and (state.costs is None or not _shows_newest(state)):
+        passing = ""  # by an estimate the message counts with them
     return behind if system.endswith(behind) else "", passing
+
+
+def _is_apart(state: AgentState) -> bool:
+    """Return whether a summary is asked for in a prompt of its own, which has the system prompt and no tools."""
+    return isinstance(state.phase, Compacting) and not state.phase.shares_prefix
+
+
+def _shows_newest(state: AgentState) -> bool:
+    """Return whether a request for a summary shows the newest user message, with the sections before it."""
+    if not isinstance(state.phase, Compacting) or not state.phase.shares_prefix:
+        return False
+    return not any(map(is_asking, state.history[state.phase.until :]))
 
 
 def room_of(request: RecordedRequest, config: AgentConfig | None) -> tuple[int | None, int | None]:
@@ -227,7 +239,7 @@ def room_of(request: RecordedRequest, config: AgentConfig | None) -> tuple[int |
     if request.assembled is not None:
         return request.assembled.budget, request.assembled.tokens
     budget, used = None if config is None else prompt_budget(config), None
-    if request.call.purpose == "summary":  # one message, of which the engine gives no account
+    if request.call.purpose == "summary":  # the engine gives no account of it
         sizes = _Sizes(request.state.window.scale)
         used = sum(_count_fixed(request, config)) + sizes.sections(request.state, *_sections(request))
         used += sum(map(sizes.message, request.call.request.messages))

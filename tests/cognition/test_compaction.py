@@ -56,11 +56,18 @@ from cognition import (
     from_data,
     to_data,
 )
-from cognition.context import COMPACT_EVERY, message_size, prompt_budget, summary_request, visible_messages
+from cognition.context import (
+    COMPACT_EVERY,
+    fixed_size,
+    message_size,
+    prompt_budget,
+    summary_request,
+    visible_messages,
+)
 from cognition.context.cut_note import CutNote
 from cognition.context.summaries import LEAST_SHARE, REQUEST_ID, cutting_point, with_summary
-from cognition.context.window import skipped_message, system_size
-from cognition.engine.handlers.compaction import NO_ROOM, NO_SHORTER, NOTHING, NOTHING_NEW, WAS_CUT, WAS_EMPTY
+from cognition.context.window import skipped_message
+from cognition.engine.handlers.compaction import CALLED, NO_ROOM, NO_SHORTER, NOTHING, NOTHING_NEW, WAS_CUT, WAS_EMPTY
 from cognition.steps.decisions import ContextAssembled, LimitHit, RetryPlanned
 from cognition.steps.state import NO_SUMMARY, Summary, Window
 from cognition.testing import laws
@@ -88,6 +95,16 @@ def compacting(**config: object) -> Session:
     session(UserSpoke("Read all of it."))
     while not isinstance(session.state.phase, Compacting):
         read(session)
+    return session
+
+
+def talking(**config: object) -> Session:
+    """A session without calls that has come to the model call for a summary."""
+    session = Session(engine_with(READ, context_tokens=2048, compact_at=0.3, **config))
+    while not isinstance(session.state.phase, Compacting):
+        session(UserSpoke("Tell me more. " * 20))
+        if isinstance(session.state.phase, Thinking):
+            session(replied(asked(session).effect_id, '{"f": "More."}'))
     return session
 
 
@@ -185,9 +202,126 @@ def test_the_summary_stands_in_front_then_the_users_message_and_what_the_model_h
     assert isinstance(reply, AssistantMessage)
     assert reply.calls
     assert last == newest
-    assert request.tools == ()
+    assert request.messages[-1].id == REQUEST_ID
+    assert list(request.messages)[:-1] == list(session.state.history[: len(request.messages) - 1])
+
+
+def test_a_summary_is_asked_for_behind_the_prompt_of_the_turn() -> None:
+    """So that a runtime evaluates the instruction alone: before it stands the beginning of the prompt before."""
+    session = Session(engine_with(READ, context_tokens=4096, limits=ROOMY, compact_at=0.75))
+    session(UserSpoke("Read all of it."))
+    before = asked(session).request
+    while not isinstance(session.state.phase, Compacting):
+        before = asked(session).request
+        read(session)
+
+    request = asked(session).request
+
+    *shown, instruction = request.messages
+    assert shown == list(before.messages)[: len(shown)]
+    assert len(shown) > 1
+    assert (request.system, request.tools, request.protocol) == (before.system, before.tools, before.protocol)
+    assert text_of(instruction).startswith("The conversation above grows too long")
+    assert text_of(instruction).endswith("that stand in the conversation.")
+    assert "shares_prefix" in to_data(session.state)["phase"]
+
+
+def test_fewer_steps_are_summarised_so_that_the_request_fits_behind_the_prompt() -> None:
+    """Steps so long that those since the last summary do not fit with the instruction."""
+    session = Session(engine_with(READ, context_tokens=4096, limits=ROOMY, compact_at=0.75))
+    session(UserSpoke("Read all of it."))
+    kinds = []
+    while session.state.counters.step < 40:
+        if isinstance(session.state.phase, Compacting):
+            request = asked(session).request
+            kinds.append(request.messages[-1].id == REQUEST_ID and len(request.messages) > 1)
+            summarised(session)
+        else:
+            read(session, PAGE * 2)
+
+    assert len(kinds) >= 5
+    assert all(kinds)
+
+
+def test_a_model_that_goes_on_with_calls_is_asked_in_a_prompt_of_its_own() -> None:
+    session = compacting()
+    steps = session.state.spent.steps
+
+    session(replied(asked(session).effect_id, "Let me see.", ProposedCall("read"), finish_reason="tool_calls"))
+
+    assert told(session, NotCompacted, Compacted, CallTool) == []
+    request = asked(session).request
+    assert (asked(session).purpose, request.tools, session.state.spent.steps) == ("summary", (), steps + 1)
     assert [m.id for m in request.messages] == [REQUEST_ID]
     assert "## user\nRead all of it.\n" in text_of(request.messages[0])
+    summarised(session)
+    assert session.state.window.summary.text == SUMMARY
+
+
+def test_a_model_that_goes_on_with_calls_in_a_text_protocol_is_asked_again_too() -> None:
+    session = talking(protocol="short_keys")
+    assert asked(session).request.messages[-1].id == REQUEST_ID
+
+    session(replied(asked(session).effect_id, '{"a": "read", "i": {"page": 1}}'))
+
+    assert told(session, NotCompacted, Compacted, CallTool) == []
+    assert [m.id for m in asked(session).request.messages] == [REQUEST_ID]
+
+
+def test_a_model_that_goes_on_with_calls_in_the_last_step_but_one_is_not_asked_again() -> None:
+    reference = compacting()
+    session = compacting(limits=evolve(ROOMY, steps=reference.state.spent.steps + 2))
+
+    session(replied(asked(session).effect_id, "", ProposedCall("read"), finish_reason="tool_calls"))
+
+    assert told(session, NotCompacted) == [NotCompacted(CALLED)]
+    assert asked(session).purpose in ("answer", "final_answer")
+
+
+def test_a_summary_of_another_model_has_a_prompt_of_its_own() -> None:
+    """Nothing of this one's has been evaluated there."""
+    routes = (("summary", "small"),)
+    request = asked(compacting(models=("small",), routes=routes)).request
+
+    assert [m.id for m in request.messages] == [REQUEST_ID]
+
+
+def test_a_small_context_of_a_model_for_summaries_does_not_shrink_the_prompt() -> None:
+    """It is remembered for the next summary."""
+    routes = (("summary", "small"),)
+    session = compacting(models=("small",), routes=routes)
+    (first,) = asked(session).request.messages
+
+    session(ModelFailed(asked(session).effect_id, evolve(TOO_LONG, needed_tokens=3000, available_tokens=1500)))
+    (second,) = asked(session).request.messages
+    summarised(session)
+
+    assert message_size(second) < message_size(first) / 1.5
+    assert session.state.window.scale == 1.0
+    assert from_data(to_data(session.state), AgentState) == session.state
+    while not isinstance(session.state.phase, Compacting):
+        read(session)
+    (third,) = asked(session).request.messages
+    assert message_size(third) < message_size(first) / 1.5
+
+
+def test_a_model_that_never_summarises_is_asked_with_growing_pauses() -> None:
+    session = Session(
+        engine_with(READ, context_tokens=4096, limits=Limits(steps=400, tool_calls=None), compact_at=0.75)
+    )
+    session(UserSpoke("Read all of it."))
+    places: list[int] = []
+    replies = 0
+    while len(places) < 5:
+        if isinstance(session.state.phase, Compacting):
+            places.append(replies)
+            summarised(session, "")
+        else:
+            read(session)
+            replies += 1
+
+    pauses = [later - one for one, later in pairwise(places)]
+    assert pauses == [COMPACT_EVERY << number for number in range(4)]
 
 
 def test_what_a_summary_did_is_told_and_counted() -> None:
@@ -215,6 +349,7 @@ def test_a_summary_of_a_summary_takes_its_place() -> None:
         read(session)
 
     request, before = text_of(asked(session).request.messages[0]), session.state.window.first
+    assert asked(session).request.messages[-1].id == REQUEST_ID
     summarised(session, "TASK: the second summary.")
 
     (compacted,) = told(session, Compacted)
@@ -332,8 +467,8 @@ def test_a_summary_that_is_none_is_not_taken_and_the_window_makes_room(
     assert asked(session).purpose == "summary"
 
 
-def test_calls_in_a_summary_mean_nothing() -> None:
-    session = compacting()
+def test_calls_beside_a_summary_in_a_prompt_of_its_own_mean_nothing() -> None:
+    session = compacting(edition=1)
 
     session(replied(asked(session).effect_id, SUMMARY, ProposedCall("read"), finish_reason="tool_calls"))
 
@@ -343,11 +478,7 @@ def test_calls_in_a_summary_mean_nothing() -> None:
 
 
 def test_a_summary_in_a_text_protocol_is_read_as_its_answer() -> None:
-    session = Session(engine_with(context_tokens=2048, compact_at=0.3, protocol="short_keys"))
-    while not isinstance(session.state.phase, Compacting):
-        session(UserSpoke("Tell me more. " * 20))
-        if isinstance(session.state.phase, Thinking):
-            session(replied(asked(session).effect_id, '{"f": "More."}'))
+    session = talking(protocol="short_keys")
 
     summarised(session, '{"t": "Let me see.", "f": "TASK: more."}')
 
@@ -380,6 +511,9 @@ def test_what_is_wrong_with_the_model_the_turn_sees() -> None:
     session = compacting()
 
     session(ModelFailed(asked(session).effect_id, WRONG))
+    assert told(session, NotCompacted) == []
+    assert [m.id for m in asked(session).request.messages] == [REQUEST_ID], "a template may refuse the other"
+    session(ModelFailed(asked(session).effect_id, WRONG))
     assert told(session, NotCompacted)
     session(ModelFailed(asked(session).effect_id, WRONG))
 
@@ -401,8 +535,7 @@ def test_a_summary_whose_request_was_too_long_is_asked_for_in_a_shorter_one_at_m
     session = compacting()
     lengths = []
     while (call := asked(session)).purpose == "summary":
-        (message,) = call.request.messages
-        lengths.append(message_size(message))
+        lengths.append(sum(map(message_size, call.request.messages)))
         session(ModelFailed(call.effect_id, TOO_LONG))
 
     assert len(lengths) == 4
@@ -427,7 +560,7 @@ def test_sizes_are_corrected_by_the_very_request_that_was_too_long() -> None:
 
     session(ModelFailed(asked(session).effect_id, evolve(TOO_LONG, needed_tokens=9000)))
 
-    size = system_size(request.system) + sum(map(message_size, request.messages))
+    size = fixed_size(session.engine.config) + sum(map(message_size, request.messages))
     assert session.state.window.scale == pytest.approx(9000 / size)
 
 
@@ -553,6 +686,7 @@ def test_a_summary_asked_for_elsewhere_has_the_seconds_that_are_left_of_the_turn
 def test_a_turn_goes_on_without_a_summary_for_the_seconds_that_are_left() -> None:
     session = compacting(limits=evolve(ROOMY, seconds=60.0))
 
+    session(ModelFailed(asked(session).effect_id, WRONG, at=5.0))
     session(ModelFailed(asked(session).effect_id, WRONG, at=10.0))
 
     assert (asked(session).purpose, asked(session).seconds) == ("answer", 50.0)
@@ -706,7 +840,7 @@ def test_there_may_be_no_room_to_ask_for_one() -> None:
         (lambda call: ModelInterrupted(call.effect_id, usage=Usage(0, 7)), "the model call for the summary was"),
         (lambda call: ModelInterrupted(call.effect_id, usage=Usage(0, 7), late=True), "the model call for the summary"),
         (
-            lambda call: ModelFailed(call.effect_id, WRONG, usage=Usage(0, 7)),
+            lambda call: ModelFailed(call.effect_id, Failure("no", kind="auth"), usage=Usage(0, 7)),
             "the model call for the summary failed: no",
         ),
         (lambda call: replied(call.effect_id, "", usage=Usage(0, 7)), WAS_EMPTY),
@@ -860,15 +994,24 @@ def test_a_summary_has_room_and_nothing_that_would_cut_it(most: int | None, expe
 
     request = asked(session).request
 
-    assert request.options == GenerationOptions(temperature=0.5, max_tokens=expected, tool_choice="none")
+    assert request.options == GenerationOptions(temperature=0.5, max_tokens=expected)
+    session(replied(asked(session).effect_id, "", ProposedCall("read"), finish_reason="tool_calls"))
+    assert asked(session).request.options == evolve(request.options, tool_choice="none")
+
+
+def test_a_prompt_that_shows_no_tools_shows_none_for_a_summary() -> None:
+    request = asked(talking(options=GenerationOptions(tool_choice="none"))).request
+
+    assert request.messages[-1].id == REQUEST_ID
+    assert request.options == GenerationOptions(tool_choice="none")
 
 
 # ---------------------------------------------------------------------------------------------------- what is kept
 
 
-@given(TURNS, SCALES, st.integers(500, 5000))
+@given(TURNS, SCALES, st.integers(500, 5000), st.floats(0, 2))
 def test_a_cut_stands_between_turns_or_between_steps_of_the_newest(
-    turns: list[tuple[int, list[list[int]], bool]], scale: float, budget: int
+    turns: list[tuple[int, list[list[int]], bool]], scale: float, budget: int, share: float
 ) -> None:
     """Pairs stay whole, the newest message and what is unanswered stay shown, and enough goes."""
     history = conversation(turns)
@@ -876,8 +1019,15 @@ def test_a_cut_stands_between_turns_or_between_steps_of_the_newest(
 
     until = cutting_point(history, window, budget)
 
-    if until is None:
+    most = share * window.size
+    fewer = cutting_point(history, window, budget, most=most)
+    assert (fewer is None) == (until is None)
+    if until is None or fewer is None:
         return
+    assert fewer <= until
+    sizes = [message_size(message) for message in history]
+    if sum(sizes[:until]) <= most:
+        assert fewer == until
     after = with_summary(history, window, until, Summary("TASK: all."), None)
     assert after.scale == scale
     messages = list(visible_messages(history, after))
@@ -965,7 +1115,7 @@ def test_a_state_goes_on_from_its_json(waiting: bool) -> None:
 
     assert stored == session.state
     assert session.engine.build_prompt(stored) == session.engine.build_prompt(session.state)
-    assert session.engine.build_prompt(stored).messages[0].id == REQUEST_ID
+    assert session.engine.build_prompt(stored).messages[-1].id == REQUEST_ID
 
 
 def test_a_state_that_was_made_by_hand_does_not_get_stuck() -> None:

@@ -24,6 +24,7 @@ from cognition import (
     NotCompacted,
     ProposedCall,
     TemplateCosts,
+    ToolMessage,
     ToolReturned,
     ToolSpec,
     TurnFinished,
@@ -50,9 +51,8 @@ COSTS = TemplateCosts(50, user=5, reply=6, call=7, result=8, cut=30, bare=40, as
 
 def faithful(call: CallModel) -> str:
     """A summary with each fact of the request once."""
-    (message,) = call.request.messages
-    assert isinstance(message, UserMessage)
-    return "TASK: " + " ".join(dict.fromkeys(FACT.findall(message.text))) + "."
+    texts = [one.content if isinstance(one, ToolMessage) else one.text for one in call.request.messages]
+    return "TASK: " + " ".join(dict.fromkeys(FACT.findall("\n".join(texts)))) + "."
 
 
 def answer(session: Session, number: int, reading: int = 0) -> None:

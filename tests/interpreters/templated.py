@@ -103,7 +103,7 @@ class TemplatedModel(FunctionModel):
     ) -> None:
         def answer(request: ModelRequest) -> Iterator[Any]:
             size = count(request)
-            if request.messages[0].id == REQUEST_ID:
+            if request.messages[-1].id == REQUEST_ID:
                 self.summaries.append((request, size))
                 yield SUMMARY
             else:

@@ -410,7 +410,7 @@ def test_secrets_stay_out_of_the_recording_of_a_summary(tmp_path: Path) -> None:
 
     def reply(request: ModelRequest) -> str:
         if is_for_summary(request):
-            seen.append(request.messages[-1].text)  # type: ignore[union-attr]  # the user's
+            seen.append("\n".join(getattr(message, "text", "") for message in request.messages))
             return f"DATA: the key is {secret}."
         return "I see. " * 40
 

@@ -112,8 +112,9 @@ def check(name: str, turns: list[Turn], context: int, compact_at: float | None) 
     costs = agent.state.costs
     assert costs is not None
     for request, size in model.summaries:
-        (asking,) = request.messages
-        assert size <= sum(asking.tokens) + costs.bare <= budget, (name, size, asking.tokens)
+        counted = sum(sum(message.tokens) for message in request.messages)
+        counted += costs.bare if len(request.messages) == 1 else costs.fixed
+        assert size <= counted <= budget, (name, size, counted)
     return len(model.summaries)
 
 

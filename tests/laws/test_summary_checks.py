@@ -7,6 +7,7 @@ from attrs import evolve
 
 from cognition import (
     AgentConfig,
+    AgentState,
     CallModel,
     CancelAsked,
     CancelEffect,
@@ -69,6 +70,7 @@ def until_summary(engine: LLMEngine = ENGINE, times: int = 1) -> tuple[Input, ..
 
 
 ASKED = until_summary()
+AGAIN = until_summary(times=2)
 WRITTEN = (*ASKED, ModelReplied(effect(f"1.{len(ASKED) // 2 + 1}.0"), TASK))
 
 
@@ -81,9 +83,23 @@ def call_of(change: dict[str, object]) -> Change:
 
 AS_SUMMARY = call_of({"purpose": "summary"})
 
+
+def apart(state: AgentState) -> AgentState:
+    return evolve(state, phase=evolve(state.phase, shares_prefix=False))  # type: ignore[call-arg]  # a summary's
+
+
+def hiding(state: AgentState) -> AgentState:
+    return evolve(state, window=evolve(state.window, first=2))
+
+
 CASES: list[tuple[str, tuple[Input, ...], Change, str]] = [
-    ("L6", ASKED, request(same, tools=CONFIG.tools), "a summary is asked for with tools"),
-    ("L6", WRITTEN, AS_SUMMARY, "a summary is asked for with tools"),
+    (
+        "L6",
+        ASKED,
+        lambda t: evolve(t, next_state=apart(t.next_state)),
+        "a summary is asked for with tools, in a prompt",
+    ),
+    ("L6", WRITTEN, AS_SUMMARY, "a summary is asked for with tools, in a prompt"),
     (
         "L6",
         WRITTEN,
@@ -92,7 +108,23 @@ CASES: list[tuple[str, tuple[Input, ...], Change, str]] = [
     ),
     ("L6", WRITTEN, add(Compacted(1, 5, 5)), "a summary makes a prompt of 5 tokens one of 5"),
     ("L9", ASKED, request(same, system="Be long."), "another system prompt"),
-    ("L9", ASKED, request(lambda m: History([UserMessage("m", "x" * 9000)])), "tokens, and"),
+    ("L9", ASKED, request(lambda m: History([*m[:-1], UserMessage("m", "x" * 9000, "engine")])), "tokens, and"),
+    ("L9", ASKED, request(lambda m: m.drop(1)), "does not show the messages that the summary is to replace"),
+    ("L9", ASKED, request(lambda m: History([m[0], m[2], *m[2:]])), "does not show the messages that the summary"),
+    (
+        "L9",
+        ASKED,
+        request(lambda m: History([*m[:-1], UserMessage("m", "Go on.")])),
+        "does not end with the instruction",
+    ),
+    ("L9", ASKED, request(lambda m: History([*m[:-1], m[0]])), "does not end with the instruction"),
+    (
+        "L9",
+        ASKED,
+        lambda t: evolve(t, next_state=hiding(t.next_state)),
+        "asks behind a prompt for a summary of messages",
+    ),
+    ("L9", AGAIN, request(lambda m: m.drop(1)), "does not begin with what the prompt shows before the window"),
     ("L9", WRITTEN, request(lambda m: m.drop(1)), "does not begin with the summary of what it leaves out"),
     ("L9", WRITTEN, request(lambda m: History()), "lacks the newest user message"),
     (
@@ -287,7 +319,7 @@ def test_a_request_for_a_summary_that_is_too_large_by_its_counts_is_found() -> N
     law = next(law for law in laws(ENGINE) if law.name == "L9")
 
     def swollen(messages: History) -> History:
-        return History([evolve(one, tokens=(5000,)) for one in messages])
+        return History([*messages[:-1], evolve(messages[-1], tokens=(5000,))])
 
     assert law.step(edge_after(ENGINE, inputs, lambda transition: transition)) is None
     problem = law.step(edge_after(ENGINE, inputs, request(swollen)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from attrs import evolve
 
 from cognition.context.summaries import summarised_until, with_earlier_summary, with_summary
-from cognition.context.window import message_size, scale_after_overflow
+from cognition.context.window import message_size, scale_after_overflow, scale_after_refusal
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers._fallback import fall_back, note_failure, note_reply
 from cognition.engine.handlers.model import (
@@ -20,7 +20,7 @@ from cognition.engine.handlers.model import (
     wait_before,
 )
 from cognition.engine.handlers.rejection import reject
-from cognition.parsing.text_protocol import answer_so_far
+from cognition.parsing.text_protocol import answer_so_far, read_text
 from cognition.steps.decisions import Compacted, NotCompacted
 from cognition.steps.inputs import CompactionAsked, ModelFailed, ModelInterrupted, ModelReplied, TimerFired
 from cognition.steps.phases import IDLE, Compacting
@@ -28,13 +28,14 @@ from cognition.steps.retry import RETRIED, classify
 from cognition.steps.state import AgentState, Summary
 from cognition.steps.transition import Transition
 from cognition.values.messages import Usage
-from cognition.values.outcomes import Cancelled
+from cognition.values.outcomes import Cancelled, ErrorKind
 
 NOTHING = "there is nothing to summarise"
 NOTHING_NEW = "there is nothing to summarise since the summary before"
 NO_ROOM = "the request for a summary would not fit the prompt's budget of {budget} tokens"
 WAS_CUT = "the summary was cut before its end"
 WAS_EMPTY = "the model wrote no summary"
+CALLED = "the model called a tool in place of writing a summary"
 NO_SHORTER = "the summary is no shorter than what it would stand for"
 
 
@@ -61,8 +62,10 @@ def on_summary(setup: Setup, state: AgentState, event: ModelReplied) -> Transiti
     note_reply(draft, phase.model)
     count_usage(draft, phase, event.usage)
     problem = _apply_summary(draft, phase, event)
+    if problem == CALLED and _has_step(draft, phase, event.at) and _ask_again(draft, phase, 1, event.at, apart=True):
+        return draft.seal()
     if problem:
-        _report_failure(draft, problem)
+        _note_failure(draft, problem)
     elif phase.target is not None and _has_step(draft, phase, event.at) and _ask_again(draft, phase, 1, event.at):
         return draft.seal()
     _continue_turn(draft, phase, event.at)
@@ -91,6 +94,8 @@ def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tr
     count_usage(draft, phase, event.usage)
     kind, number, left = classify(event.failure), phase.number + 1, _seconds_left(draft, phase, event.at)
     note_failure(draft, phase.model, kind, event)
+    if kind == "context_overflow" and _is_anothers(draft, phase, event.at) and _rebuild(draft, phase, event):
+        return draft.seal()
     if fall_back(draft, "summary", phase.model, phase.number, kind, event) and _ask_again(
         draft, phase, number, event.at
     ):
@@ -99,17 +104,52 @@ def on_summary_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tr
         effect_id = wait_before(draft, number, kind, event, left)
         draft.phase = evolve(phase, effect_id=effect_id, number=number, waiting=True)
         return draft.seal()
-    if kind == "context_overflow" and (asking := draft.summary_request(phase.until)) is not None:
-        if setup.config.edition == 1:
-            draft.scale = scale_after_overflow(draft.scale, asking[1], setup.budget, event.failure)
-        else:
-            learn_from_refusal(draft, asking[1], event.failure)
-            spent = _exhausted(draft, phase, event.at)
-            if phase.number <= REBUILDS and not spent and _ask_again(draft, phase, number, event.at):
-                return draft.seal()
-    _report_failure(draft, f"the model call for the summary failed: {event.failure.message}")
+    if _ask_otherwise(draft, phase, kind, event):
+        return draft.seal()
+    _note_failure(draft, f"the model call for the summary failed: {event.failure.message}")
     _continue_turn(draft, phase, event.at)
     return draft.seal()
+
+
+def _ask_otherwise(draft: Draft, phase: Compacting, kind: ErrorKind, event: ModelFailed) -> bool:
+    """Ask with a smaller request if this one was too long, or in a prompt of its own if this one was refused: a chat
+    template may not take an instruction behind such a conversation. Return False if nothing is asked.
+    """
+    if kind == "fatal" and phase.shares_prefix and not _exhausted(draft, phase, event.at):
+        return _ask_again(draft, phase, phase.number + 1, event.at, apart=True)
+    if kind != "context_overflow" or _is_anothers(draft, phase, event.at):
+        return False
+    if draft.setup.config.edition > 1:
+        return _rebuild(draft, phase, event)
+    asking = draft.request_of(phase)
+    if asking is not None:
+        draft.scale = scale_after_overflow(draft.scale, asking[1], draft.setup.budget, event.failure)
+    return False
+
+
+def _is_anothers(draft: Draft, phase: Compacting, now: float) -> bool:
+    """Return whether the summary was asked of another model than the turn's, whose context may be smaller."""
+    return draft.setup.config.edition > 1 and phase.model != draft.model_for(draft.task, now)
+
+
+def _rebuild(draft: Draft, phase: Compacting, event: ModelFailed) -> bool:
+    """Learn from a refusal as too long, and ask with a smaller request, at most ``REBUILDS`` times. Return False if
+    nothing is asked.
+
+    A refusal by another model than the turn's does not shrink the turn's prompts.
+    """
+    asking = draft.request_of(phase)
+    if asking is None:
+        return False
+    if not _is_anothers(draft, phase, event.at):
+        learn_from_refusal(draft, asking[1], event.failure)
+    else:
+        scale = draft.summary.scale or draft.scale
+        learned = scale_after_refusal(scale, max(asking[1], 1.0), draft.setup.budget, event.failure)
+        draft.summary = evolve(draft.summary, scale=max(learned, scale))
+    if phase.number > REBUILDS or _exhausted(draft, phase, event.at):
+        return False
+    return _ask_again(draft, phase, phase.number + 1, event.at)
 
 
 def on_summary_interrupted(setup: Setup, state: AgentState, event: ModelInterrupted) -> Transition:
@@ -169,14 +209,21 @@ def _seconds_left(draft: Draft, phase: Compacting, now: float) -> float | None:
     return draft.setup.config.limits.seconds if phase.attempt is None else draft.seconds_left(now)
 
 
-def _ask_again(draft: Draft, phase: Compacting, number: int, now: float) -> bool:
-    return draft.ask_summary(phase.attempt, phase.end, _seconds_left(draft, phase, now), now, number)
+def _ask_again(draft: Draft, phase: Compacting, number: int, now: float, *, apart: bool = False) -> bool:
+    """Ask for the summary once more: behind the conversation's prompt only if the same model was asked so before, or
+    if another model now writes it.
+    """
+    seconds, same = _seconds_left(draft, phase, now), phase.model == draft.model_for("summary", now)
+    apart = apart or (same and not phase.shares_prefix)
+    return draft.ask_summary(phase.attempt, phase.end, seconds, now, number, apart=apart)
 
 
 def _apply_summary(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
     """Show the summary from now on; return the reason if that is impossible, else an empty text."""
     if event.finish_reason not in ("stop", "tool_calls"):
         return WAS_CUT
+    if phase.shares_prefix and _has_calls(draft, event):
+        return CALLED
     text = answer_so_far(draft.setup.config.protocol, event.text, draft.setup.tools).strip()
     if not text:
         return WAS_EMPTY
@@ -200,8 +247,22 @@ def _apply_summary(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
     return ""
 
 
+def _has_calls(draft: Draft, event: ModelReplied) -> bool:
+    """Return whether the reply continues the conversation with calls."""
+    protocol = draft.setup.config.protocol
+    reply = event if protocol == "native" else read_text(protocol, event.text, draft.setup.tools)
+    return bool(reply.calls or reply.malformed)
+
+
+def _note_failure(draft: Draft, reason: str) -> None:
+    """Report a failed summary; the more in a row, the later the next automatic request."""
+    if draft.setup.config.edition > 1:
+        draft.summary = evolve(draft.summary, failures=draft.summary.failures + 1)
+    _report_failure(draft, reason)
+
+
 def _report_failure(draft: Draft, reason: str) -> None:
-    """Report a failed summary, and delay the next automatic request."""
+    """Report that there is no summary, and delay the next automatic request."""
     draft.summary = evolve(draft.summary, tried=len(draft.history))
     draft.decide(NotCompacted(reason))
 

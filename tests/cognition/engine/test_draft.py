@@ -54,7 +54,8 @@ def draft_of(config: AgentConfig = CONFIG, **state: Any) -> Draft:
 def called(draft: Draft) -> str:
     (call,) = draft.decisions
     assert isinstance(call, CallModel)
-    assert draft.phase == Compacting(call.effect_id, None, 2, draft.phase.number)  # type: ignore[union-attr]  # a summary
+    number = draft.phase.number  # type: ignore[union-attr]  # a summary
+    assert draft.phase == Compacting(call.effect_id, None, 2, number, shares_prefix=True)
     return call.effect_id
 
 

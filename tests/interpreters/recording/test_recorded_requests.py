@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +27,7 @@ from cognition import (
     UserSpoke,
 )
 from interpreters import Agent, tool
-from interpreters.recording.context_report import SAYS_SO, STEPS_GO, ContextReport, changes_between, report_of
+from interpreters.recording.context_report import SAYS_SO, STEPS_GO, ContextReport, Fate, changes_between, report_of
 from interpreters.recording.journal import JournalDamagedError, JournalError
 from interpreters.recording.recorded_requests import RecordedRequest, RecordedRequests, find_requests
 from interpreters.testing.fakes import FakeClock, Reply, ScriptedModel, call
@@ -298,25 +299,36 @@ def summarise(request: ModelRequest) -> str:
     return "TASK: look. NEXT STEP: look on." if request.messages[-1].id == "summary-request" else "Done."
 
 
-def test_a_summary_stands_for_what_it_summarises(tmp_path: Path) -> None:
-    """The request for it holds them as text; the requests behind it show it in front, and nobody has left them out."""
+def refuse(request: ModelRequest) -> str | Failure:
+    """The same, of a model that takes no instruction behind a conversation."""
+    behind = request.messages[-1].id == "summary-request" and len(request.messages) > 1
+    return Failure("no", kind="fatal") if behind else summarise(request)
+
+
+@pytest.mark.parametrize(("reply", "fate"), [(summarise, "whole"), (refuse, "as_text")])
+def test_a_summary_stands_for_what_it_summarises(
+    tmp_path: Path, reply: Callable[[ModelRequest], str | Failure], fate: Fate
+) -> None:
+    """The request for it holds them; the requests behind it show it in front, and nobody has left them out."""
     path = tmp_path / "s.jsonl"
-    model = ScriptedModel(iter(lambda: summarise, None), context_tokens=2048, summary=None)
+    model = ScriptedModel(iter(lambda: reply, None), context_tokens=2048, summary=None)
     with Agent(model, journal=path, compact_at=0.5) as agent:
         for number in range(4):
             agent.run(f"{number}: " + "word " * 200)
         asked = list(model.requests)
     found, reports, requests = read(path)
-    place = next(index for index, one in enumerate(found) if one.call.purpose == "summary")
+    first = next(index for index, one in enumerate(found) if one.call.purpose == "summary")
+    place = first + (found[first + 1].call.purpose == "summary")
     before, after = reports[place], reports[place + 1]
 
     assert asked == [one.call.request for one in found]
     assert requests.diverged == 0
-    text = [one.id for one in before.of("as_text")]
+    text = [one.id for one in before.of(fate)]
     assert text == [one.id for one in after.of("summarised")] != []
     assert [one.fate for one in before.messages if one.id not in text] == ["left_out", "added"]
-    assert before.tools_tokens == before.sections_tokens == 0
-    assert before.used == before.fixed_tokens + before.shown[0].tokens
+    assert before.sections_tokens == 0
+    assert before.tools_tokens == (reports[0].tools_tokens if fate == "whole" else 0)
+    assert before.used == before.fixed_tokens + sum(one.tokens for one in before.shown)
     assert (after.left_out, after.shown[0].id, after.shown[0].role) == ((), "summary", "engine")
     assert f"of the first {len(text)} messages of history" in after.shown[0].why
     assert [one.id for one in after.shown[1:]] == [one.id for one in found[place + 1].call.request.messages[1:]]
@@ -353,7 +365,7 @@ def test_a_summary_is_asked_for_with_the_sections_behind_the_system_prompt(tmp_p
     for report, (_, size) in zip(asked, model.summaries, strict=True):
         assert report.sections_tokens > 0
         assert report.used is not None
-        assert size <= report.used == report.fixed_tokens + report.shown[0].tokens
+        assert size <= report.used == report.fixed_tokens + sum(one.tokens for one in report.shown)
 
 
 def test_the_configuration_is_that_of_the_recording(tmp_path: Path) -> None:
