@@ -482,7 +482,7 @@ def _shorten_newest(
     """
     newest, end = _newest_step(history, window.first), len(history)
     begin = newest + 1
-    if note.arguments:
+    if note.arguments and newest < end:
         window = _shorten_newest_calls(history, window, newest, note, arguments)
         if window.size <= room:
             return window

@@ -25,6 +25,7 @@ from cognition.context.window import (
     fit_or_smallest,
     message_size,
     scale_without_measurement,
+    shorten_message,
     system_size,
     visible_messages,
     visible_size,
@@ -58,6 +59,8 @@ OUTPUT_BUDGETS: tuple[Budget, ...] = ("output_tokens", "session_output_tokens")
 OF_SESSION: tuple[Budget, ...] = ("session_input_tokens", "session_output_tokens", "session_cost")
 FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
 
+LONG = 4_000
+"""Characters of a result that is longer than any prompt shows it when there is no room."""
 IMAGES_NOTE = "The images of the result of {name} ({id}):"
 
 
@@ -347,21 +350,45 @@ class Draft:
         if window is not None or setup.config.edition == 1:
             return window
         window = fit_or_smallest(self.history, now, self.fixed, setup.longest, note)
-        return window if self.costs is None or (self.fixed + window.size) * window.scale <= setup.longest else None
+        return window if self.costs is None or self._fits(window) else None
+
+    def _fits(self, window: Window) -> bool:
+        """Return whether a prompt with this window fits if its reply gets the least room."""
+        return (self.fixed + window.size - window.slack) * window.scale <= self.setup.longest
+
+    def has_room_for(self, calls: Sequence[ToolCall]) -> bool:
+        """Return whether the next prompt will fit if one of these calls has a long result, and the others an empty one.
+
+        Their reply is the newest message. Without counted sizes nobody knows, and the result is True.
+        """
+        setup, note, costs = self.setup, self.setup.note_with(self.costs), self.costs
+        if costs is None or setup.config.edition == 1:
+            return True
+        texts = ("x" * LONG, *("" for _ in calls[1:]))
+        results = [ToolMessage("", call.id, call.name, text) for call, text in zip(calls, texts, strict=True)]
+        results = [evolve(result, tokens=tokens_of(result, costs)) for result in results]
+        window = evolve(self.window(), slack=0.0)
+        shortest = self.size + sum(message_size(shorten_message(result, 0, note)) for result in results)
+        if self._fits(evolve(window, size=shortest)):
+            return True
+        history = self.history.append(*results)
+        window = evolve(window, size=self.size + sum(map(message_size, results)))
+        return self._fits(fit_or_smallest(history, window, self.fixed, setup.longest, note))
+
+    def overflow_detail(self) -> str:
+        """Return the error for a turn whose required messages do not fit."""
+        return (
+            f"this turn needs about {self.prompt_tokens()} tokens and the prompt may have {self.setup.longest}; "
+            "ask for less at once, or use a model with a longer context"
+        )
 
     def _make_room(self) -> bool:
         """Move the window so that the messages fit the budget; if counts show that they can't, end the turn."""
-        budget, window = self.setup.longest, self.fitting_window()
+        window = self.fitting_window()
         if window is not None:
             self.move(window)
             return True
-        self.finish(
-            Failed(
-                "context_overflow",
-                f"this turn needs about {self.prompt_tokens()} tokens and the prompt may have {budget}; "
-                "ask for less at once, or use a model with a longer context",
-            )
-        )
+        self.finish(Failed("context_overflow", self.overflow_detail()))
         self.trust_estimates()
         return False
 

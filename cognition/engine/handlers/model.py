@@ -20,13 +20,15 @@ from cognition.steps.phases import FIRST_ATTEMPT, ModelAttempt, Thinking, Waitin
 from cognition.steps.retry import RETRIED, classify, delay
 from cognition.steps.state import AgentState
 from cognition.steps.transition import Transition
-from cognition.values.messages import AssistantMessage, MalformedToolCall, ToolCall, Usage, read_arguments
+from cognition.values.messages import AssistantMessage, MalformedToolCall, ToolCall, ToolResult, Usage, read_arguments
 from cognition.values.outcomes import Cancelled, Completed, ErrorKind, Failed, Failure, LimitKind, LimitReached
 
 NUDGES = 2
 """How often a reply without text and calls gets a reminder before the turn fails."""
 REBUILDS = 3
 """How often a request that a runtime refuses as too long is built smaller."""
+CUT_IN_CONTEXT = "the reply was cut because its prompt left too little of the context"
+NO_RESULT_FITS = "The call did not run: no result of it would fit the prompt."
 REFUSED = (
     "{message}; nothing more can be left out of this turn's request, so ask for less at once, or use a model with a "
     "longer context"
@@ -59,6 +61,8 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         return draft.seal()
     if final or setup.config.options.tool_choice == "none":  # nor do they where the program wants none
         event = evolve(event, calls=(), malformed=())
+    if cut and over is None and _ask_in_less(draft, attempt, event):
+        return draft.seal()
     native = final or setup.config.protocol == "native"
     reply = event if native else _parse_protocol(draft, event)
     calls, malformed = _parse_calls(draft, reply) if reply.calls else ((), reply.malformed)
@@ -68,6 +72,9 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         draft.repairs = 0
         asked = tuple([call for call, _, _ in calls])
         _append_reply(draft, event, reply.reasoning, asked, cut=cut)
+        if not draft.has_room_for(asked):
+            _stop_without_room(draft, event, asked)
+            return draft.seal()
         answer = "" if native and not cut else reply.text  # a text protocol may give one beside its calls
         begin_calls(draft, calls, malformed, answer, event.at, _cut_detail(draft, event) if cut else "")
     elif cut:
@@ -170,6 +177,35 @@ def _stop_overdrawn(
     draft.record_results([(call, refuse_over_limit(draft, limit).result, "") for call in calls])
     whole = not calls and not reply.malformed
     draft.stop_at(limit, _readable_answer(draft, event.text) if whole or LimitReached(limit).cut else "")
+
+
+def _stop_without_room(draft: Draft, event: ModelReplied, calls: tuple[ToolCall, ...]) -> None:
+    """End the turn before any of the calls runs: not even results without text would fit the next prompt."""
+    draft.record_results([(call, ToolResult(NO_RESULT_FITS, "error"), "") for call in calls])
+    draft.finish(Failed("context_overflow", draft.overflow_detail(), _readable_answer(draft, event.text)))
+
+
+def _ask_in_less(draft: Draft, attempt: ModelAttempt, event: ModelReplied) -> bool:
+    """Repeat a call whose reply was cut because its prompt, estimated too small, took the reply's part of the context.
+
+    The cut reply is a step of the turn and is not shown again. Return False if it was cut for another reason, if
+    nothing more can be left out, or if the turn has no step or budget left.
+    """
+    setup, most = draft.setup, draft.setup.config.options.max_tokens
+    if setup.config.edition == 1 or draft.costs is not None or event.usage.input_tokens <= setup.budget:
+        return False
+    if (most is not None and event.usage.output_tokens >= most) or attempt.rebuilt >= REBUILDS:
+        return False
+    if draft.steps >= setup.config.limits.steps or draft.exhausted_limit(event.at) is not None:
+        return False
+    window = draft.fitting_window()
+    if window is None or window.size >= draft.size:
+        return False
+    draft.move(window)
+    draft.decide(RetryPlanned("context_overflow", CUT_IN_CONTEXT, attempt.number + 1, 0.0))
+    again = evolve(attempt, number=attempt.number + 1, rebuilt=attempt.rebuilt + 1)
+    draft.next_model_call(event.at, again, again=True)
+    return True
 
 
 def _uncounted_cut(draft: Draft, event: ModelReplied) -> LimitKind | None:
