@@ -16,7 +16,7 @@ LAYERS = ("cognition", "runtime", "interpreters")
 
 PURE_STANDARD_LIBRARY = frozenset(
     {
-        "__future__", "abc", "base64", "binascii", "bisect", "collections", "copy", "decimal", "difflib", "enum",
+        "__future__", "abc", "ast", "base64", "binascii", "bisect", "collections", "copy", "decimal", "difflib", "enum",
         "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "keyword", "math", "numbers",
         "importlib",  # for names that are loaded at their first use; what loading them brings in is looked at below
         "operator", "re", "reprlib", "string", "struct", "textwrap", "types", "typing", "unicodedata", "zlib",

@@ -6,6 +6,8 @@ From the top:
   rules are compared with.
 - ``_command_patterns``, ``_path_patterns`` and ``_text_patterns`` compare patterns with these texts.
 - ``_shell`` parses command lines, using the data on programs in ``_programs``.
+- ``_special_commands`` reads commands that run nothing (``_closed_arguments``, ``_python_code``), or only the command
+  in their words (``_wrapped_commands``).
 - ``rules`` and ``rule_patterns`` define rules.
 - ``access`` selects the rules that a tool applies to the files that it opens.
 - ``_remembered`` turns "from now on" answers into rules, ``_proposals`` offers patterns for them, and ``_risks`` are

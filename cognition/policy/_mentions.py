@@ -15,6 +15,7 @@ from cognition.policy._programs import (
     ALSO_WORDS,
     CODE,
     DEVELOPER,
+    FILE_GLOBS,
     HARMLESS_NAMES,
     LISTED,
     NOTES,
@@ -52,6 +53,8 @@ CONNECTING = re.compile(r"[|;&<]")
 LONGEST_VALUE = 100
 """The most characters of an option whose letters may be followed by a name, without a space."""
 NOTHING: frozenset[str] = frozenset()
+BRACES = re.compile(r"(?!-)([\w./*@-]*)\{([\w,.*-]+)\}([\w./*-]*)", re.ASCII)
+"""A pattern of files with alternatives."""
 SPACE = re.compile(r"\s")
 LIKE_COMMAND = re.compile(r"[/=]|\s-")
 ANY_FILE = re.compile(r"^[*?\[](?:[^/]*[^\w/])?$")
@@ -77,9 +80,9 @@ def mention_of(
     path = words[0] or ""
     if len(words) == 1 and path and not shapes and not fed:
         return None
-    if shapes and not splits and takes_texts(program, words):
-        words, shapes = tuple(["" if word is None else word for word in words]), ()
-    anything = computed and None in words
+    if shapes and not splits and takes_texts(program, words, shapes):
+        words, shapes = _with_shapes(words, shapes), ()
+    anything = computed and None in words and not (program == "git" and words[1] in HARMLESS_NAMES)
     if is_of_system(path):
         if program in QUIET:
             return None
@@ -96,6 +99,8 @@ def mention_of(
                 anything = anything or any(map(reads_input, texts)) or (fed and any(map(DEVICE.search, texts)))
             anything = anything or (any(map(ANY_FILE.search, shapes)) and not _takes_any_file(name, words))
             nested = any(map(_is_command_line, filter(SPACE.search, texts)))
+            if name in FILE_GLOBS and "{" in text:
+                text = "\n".join(map(_with_alternatives, text.split("\n")))
             return _names_in(text, QUOTING, anything, fed=fed, nested=nested)
     running = RUNS.get(unversioned(program), NOTHING)
     texts = [word for word in words[1:] if word is not None and word not in running]
@@ -118,10 +123,26 @@ def _takes_any_file(name: str, words: Words) -> bool:
     return words[1] in HARMLESS_NAMES if name == "git" else name not in RUNS_OTHERS and name not in CODE
 
 
-def takes_texts(program: str, words: Words) -> bool:
+def _with_alternatives(text: str) -> str:
+    """Return the patterns of files, a line each, that a pattern with braces stands for: a tool expands it itself."""
+    found = BRACES.fullmatch(text)
+    return text if found is None else "\n".join([f"{found[1]}{one}{found[3]}" for one in found[2].split(",")])
+
+
+def takes_texts(program: str, words: Words, shapes: Sequence[str]) -> bool:
     """Return whether each word that the shell expands is a text for people, such as a commit's message."""
     notes = NOTES.get((program, words[1] or "")) if len(words) > 1 else None
-    return notes is not None and None not in _without_notes(words[1:], notes)
+    if notes is None:
+        return False
+    return not any(word is None or EXPANSION in word for word in _without_notes(_with_shapes(words, shapes)[1:], notes))
+
+
+def _with_shapes(words: Words, shapes: Sequence[str]) -> Words:
+    """Return words with the shapes of those that the shell expands, if it is certain which shape is whose."""
+    if words.count(None) != len(shapes):
+        return words
+    rest = iter(shapes)
+    return tuple([next(rest) if word is None else word for word in words])
 
 
 def _reads_data(program: str, words: Words) -> bool:

@@ -13,6 +13,7 @@ from cognition.policy._command import UnsureError, Words, program_of, reads_inpu
 from cognition.policy._programs import (
     CARRIERS,
     CODE,
+    HARMLESS_NAMES,
     INLINE,
     INLINE_LONG,
     RUN_FIRST,
@@ -210,7 +211,7 @@ def command_of(name: str, words: Words) -> tuple[Words, bool]:
         raise UnsureError  # the option ``-i``, even behind ``--``
     if not carrier.more or not inner:
         return inner, harmless
-    if program_of(inner[0]) in READS_OTHERS:
+    if program_of(inner[0]) in READS_OTHERS and not (inner[0] == "git" and inner[1:2] and inner[1] in HARMLESS_NAMES):
         raise UnsureError
     return (*inner, None), harmless
 

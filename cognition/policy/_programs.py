@@ -225,6 +225,8 @@ RUN_NEXT: Mapping[str, frozenset[str]] = {
     "bundle": frozenset({"exec"}),
 }
 """Those of them whose next word is this program, unless it is an option."""
+RUNS_PLAINLY = frozenset({"poetry", "uv"})
+"""Those that start it themselves, without a shell."""
 RUN_FIRST = frozenset({"bunx", "npx", "pnpx", "uvx"})
 """Programs whose first word is the program that they run, unless it is an option."""
 WRITING: Mapping[str, str] = {
@@ -299,9 +301,9 @@ UNSURE = frozenset(
 )
 """Programs that run other commands in ways not parsed here, or change the meaning of the text after them."""
 
-SKIPPED = frozenset({"!", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}"})
+SKIPPED = frozenset({"!", "if", "then", "elif", "else", "fi", "while", "until", "do", "done", "{", "}", "esac"})
 """Grammar words before or after a command that do not change the set of commands."""
-GRAMMAR = frozenset({"case", "esac", "for", "function", "in", "select", "[["})
+GRAMMAR = frozenset({"case", "for", "function", "in", "select", "[["})
 """Grammar words that are not parsed."""
 
 LETTERS: Mapping[str, Mapping[str, str]] = {
@@ -410,6 +412,15 @@ LISTED: Mapping[str, OptionList] = {
         "0EFHILacdegipst0123456789", "absolute-path exclude extension follow glob hidden max-depth no-ignore type"
     ),
     "zip": OptionList("rqvjuyxi0123456789"),
+    **dict.fromkeys(
+        ("createdb", "dropdb", "pg_dump", "pg_dumpall", "pg_isready", "pg_restore"),
+        OptionList(
+            "1COTUWZacdfhjnpqstvwxEFN0123456789",
+            "clean create data-only dbname exclude-table file format host if-exists jobs no-owner no-privileges port "
+            "schema schema-only table username verbose",
+            "=",
+        ),
+    ),
     "split": OptionList("abdelnx0123456789", "additional-suffix bytes lines number numeric-suffixes suffix-length"),
     "install": OptionList("DCTdgmotv0123456789", "directory group mode owner verbose"),
     **dict.fromkeys(("less", "more"), OptionList("EFMNRSXimnqs0123456789", "chop-long-lines raw-control-chars")),
@@ -437,11 +448,31 @@ DEVELOPER = frozenset(
 name from parts, except in a text with quotes, backslashes or dollar signs.
 """
 
+_FORMATS = frozenset({"--filter", "--format"})
+_LOG = frozenset("--after --author --before --committer --date --format --grep --pretty --since --until -G -S".split())
+_LISTS = frozenset({"--format", "--sort"})
+_GH = frozenset("-b -q -t --body --field --jq --json --notes --raw-field --search --template --title".split())
+_KUBECTL = frozenset("-l -o --field-selector --output --selector --sort-by --template".split())
 NOTES: Mapping[tuple[str, str], frozenset[str]] = {
     **dict.fromkeys((("git", "commit"), ("git", "merge"), ("git", "tag")), frozenset({"-m", "--message"})),
-    **dict.fromkeys((("gh", "issue"), ("gh", "pr")), frozenset({"-t", "--title", "-b", "--body"})),
+    **dict.fromkeys((("git", "log"), ("git", "rev-list"), ("git", "shortlog"), ("git", "show")), _LOG),
+    **dict.fromkeys((("git", "branch"), ("git", "for-each-ref")), _LISTS),
+    ("git", "stash"): frozenset({"-m", "--message"}),
+    **dict.fromkeys(
+        (("gh", "api"), ("gh", "issue"), ("gh", "pr"), ("gh", "release"), ("gh", "run"), ("gh", "search")),
+        _GH,
+    ),
+    **{
+        (program, command): _FORMATS | ({"-f"} if command in ("images", "inspect", "ps") else frozenset())
+        for program in ("docker", "podman")
+        for command in ("images", "info", "inspect", "ps", "search", "stats", "version")
+    },
+    **dict.fromkeys((("kubectl", "get"), ("kubectl", "version")), _KUBECTL),
+    **dict.fromkeys((("go", "env"), ("go", "list")), frozenset({"-f"})),
 }
 """Of subcommands: the options with a text for people."""
+FILE_GLOBS = frozenset("eslint jest mocha prettier stylelint tsc".split())
+"""Tools that expand braces in patterns of files."""
 READING_DATA = frozenset(
     """
     apt-cache c++ cc clang clang++ clang-tidy curl dpkg eslint flake8 g++ gcc golangci-lint http https httpie javac jest
@@ -470,7 +501,7 @@ SUBCOMMANDS_READING_DATA: Mapping[str, frozenset[str]] = {
     "terraform": frozenset("fmt plan validate".split()),
 }
 """Subcommands of others that run nothing that they read from their input."""
-HARMLESS_NAMES = frozenset("add checkout commit diff ls-files mv reset restore rm show stash status".split())
+HARMLESS_NAMES = frozenset("add branch checkout commit diff ls-files mv reset restore rm show stash status".split())
 """Subcommands of git that run nothing, whatever files they are given."""
 WITHOUT_OUTPUT = HARMLESS_NAMES - {"diff", "show"}
 """Those of them that have no option for a file to write."""
@@ -494,6 +525,14 @@ ALSO_WORDS = frozenset(
 
 PREDICTABLE = frozenset("hostname nproc uname whoami".split())
 """Programs with an output that a command line can't choose."""
+PREDICTABLE_LINES = (
+    r"git describe(?: --(?:tags|always|dirty|long|abbrev=\d+))*"
+    r"|git rev-parse(?: --short(?:=\d+)?| --abbrev-ref)? (?:HEAD|@)"
+    r"|git branch --show-current|date(?: -u)?(?: \+(?:%[A-Za-z]|[-:/_.TZ])+)?|id -[gu]"
+)
+"""Commands with an output that a command line can't choose, if nothing before them writes a file."""
+WRITING_NOTHING = frozenset({"[", "cd", "set", "test", "true"})
+"""Commands that may precede them."""
 
 SUBCOMMANDS: Mapping[str, int] = {
     **dict.fromkeys(

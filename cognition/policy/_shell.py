@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from unicodedata import category
 
+from cognition.policy._closed_arguments import CLOSED, PYTHONS
 from cognition.policy._command import Command, CommandLine, UnreadableError, UnsureError, Words, program_of, unversioned
 from cognition.policy._mentions import (
     GLUED,
@@ -58,11 +59,19 @@ from cognition.policy._programs import (
     WRITING,
 )
 from cognition.policy._shell_tokens import (
+    BEFORE_PATTERN,
     BETWEEN,
     BLANK,
+    CASE,
+    CASE_BLANK,
+    CASE_IN,
+    CASE_PATTERN,
     COMMENT,
+    ESAC,
     EXPANDING,
     FOR_VARIABLE,
+    FUNCTION,
+    FUNCTION_NAME,
     NAME_OF_VARIABLE,
     PLAIN_LINE,
     PLAIN_WORDS,
@@ -76,7 +85,9 @@ from cognition.policy._shell_tokens import (
     TEST_WORDS,
     UNSEEN,
 )
-from cognition.policy._shell_words import CONTINUED, WordReader
+from cognition.policy._shell_words import CONTINUED
+from cognition.policy._special_commands import SPECIALLY_READ, SpecialReader
+from cognition.policy._wrapped_commands import WRAPPERS
 
 LONGEST = 100_000
 """The most characters of a command line."""
@@ -101,6 +112,8 @@ DEVICES = frozenset({"dev", "proc", ".."})
 LOOPS = frozenset({"while", "until"})
 CONTINUING = frozenset({"&&", "||", "|", "|&"})
 """Separators at the end of a line whose command continues in the next one."""
+ENDING = frozenset({"", ";", "\n", "&"})
+"""Separators before ``esac``."""
 PIPES = frozenset({"|", "|&"})
 READING = frozenset({"<", "<&", "<<<", "<>"})
 BOTH = frozenset({"&>", "&>>"})
@@ -120,10 +133,14 @@ NO_PROGRAMS = MARKS | GRAMMAR | {""}
 SOURCING = frozenset({".", "source"})
 ENVIRONMENT = re.compile(r"(?:(?!\.\./)[\w.-]+/)+bin/activate")
 """The script of a virtual environment: it puts the environment's programs before others."""
+VARIABLES_FILE = re.compile(r"(?:\./)?(?:[\w-]+/)*\.env(?:\.[\w-]+)*", re.ASCII)
+"""A file that sets variables."""
 BY_PATH = MOVING | CARRIERS.keys() | AWKS | SETTING | {"eval", "find"}
 """Programs that their path may replace by others; the tables are about those of the shell and the system."""
 OPTIONAL = frozenset("*?[-")
 """First characters of patterns of files that may match an option."""
+KNOWN_OTHERWISE = RUNNING | CHECKED | RUN_FIRST | RUN_NEXT.keys() | CLOSED | WRAPPERS.keys() | NO_PROGRAMS
+"""Further programs that are read in ways of their own: no function has such a name."""
 SPECIAL = WRITING.keys() | SECOND_IS_WRITTEN
 SHELL_SETTING = re.compile(r"[-+][Cefuvx]*o?|errexit|noclobber|noglob|nounset|pipefail|verbose|xtrace")
 """Words of ``set`` that change the meaning of no word."""
@@ -202,7 +219,7 @@ def read_words(text: str) -> tuple[str, ...] | None:
         return None
 
 
-class ShellReader(WordReader):
+class ShellReader(SpecialReader):
     """A parser of one command line, from left to right, and of the lines within it."""
 
     # ------------------------------------------------------------------------------------------------ between commands
@@ -236,7 +253,9 @@ class ShellReader(WordReader):
             before = after
 
     def commands_until(self, closing: str) -> None:
-        """Read commands up to the end, or through the closing parenthesis."""
+        """Read commands up to the end, through the closing parenthesis, or through ``;;`` of a ``case``, which
+        ``esac`` may replace.
+        """
         self.depth += 1
         if self.depth > DEEPEST:
             raise UnreadableError
@@ -256,9 +275,30 @@ class ShellReader(WordReader):
                 if letter == " ":
                     self.at += 1
                 elif letter not in BREAKING:
-                    if plain := PLAIN_WORDS.match(line, at):
+                    if letter == "e" and closing == ";;" and not texts and grammar is None and ESAC.match(line, at):
+                        if grouped or self.pending or before not in ENDING:
+                            raise UnreadableError
+                        self.at -= 1  # the caller reads it
+                        break
+                    if (
+                        letter == "c"
+                        and grammar is None
+                        and behind is None
+                        and (case := CASE.match(line, at))
+                        and _are_grammar(heads)
+                    ):
+                        if grouped or self.pending:
+                            raise UnreadableError
+                        self.at = case.end()
+                        self.case()
+                        texts.append("esac")
+                        heads.append("esac")
+                    elif plain := PLAIN_WORDS.match(line, at):
                         self.at = plain.end()
                         words = plain[1].split(" ")
+                        if "case" in words[1:] and _are_grammar([*heads, *words[: (place := words.index("case", 1))]]):
+                            words = words[:place]
+                            self.at = at + len(" ".join(words))
                         texts += words
                         heads += words
                     elif quoted := (letter == "'" or letter == '"') and QUOTED_WORD.match(line, at):
@@ -278,7 +318,15 @@ class ShellReader(WordReader):
                         self.documents()
                 elif between := letter in CONNECTING and BETWEEN.match(line, at):
                     if line.startswith((";;", ";&"), at):
-                        raise UnreadableError  # of a `case`
+                        if (
+                            closing != ";;"
+                            or self.pending
+                            or not line.startswith(";;", at)
+                            or line[at + 2 : at + 3] == "&"
+                        ):
+                            raise UnreadableError  # of a `case`
+                        self.at += 1
+                        break
                     self.at = between.end() if letter != "\n" else at + 1
                     if letter == "\n" and self.pending:
                         self.documents()
@@ -306,6 +354,12 @@ class ShellReader(WordReader):
                         self.mentions.append(OPEN)  # a group or a loop may have read this file
                     if mark in BOTH:
                         behind = len(texts) if behind is None else behind
+                elif (
+                    letter == "(" and behind is None and not grouped and (body := self.function(texts, heads, grammar))
+                ):
+                    texts.pop()
+                    heads.pop()
+                    self.at = body.end()
                 elif letter == "(":
                     if line.startswith(("((", f"({CONTINUED}"), at) or not _are_grammar(heads):
                         raise UnreadableError  # arithmetic; a function or an array
@@ -313,7 +367,7 @@ class ShellReader(WordReader):
                     self.commands_until(")")
                     grouped = True
                 elif letter == ")":
-                    if not closing or self.pending:
+                    if closing != ")" or self.pending:
                         raise UnreadableError
                     break
                 else:
@@ -330,9 +384,53 @@ class ShellReader(WordReader):
         if behind is not None:
             self.simple(texts[behind:], heads[behind:], None)
         self.fed, self.list_fed, self.computed, self.splits, self.shapes = input_outside
-        if closing:
+        if closing == ";;":
+            if outside != (self.where, self.strayed, self.moved):  # it may run or not, in the shell itself
+                self.where, self.strayed, self.moved = None, True, False
+        elif closing:
             self.where, self.strayed, self.moved = outside
         self.depth -= 1
+
+    def function(self, texts: Sequence[str | None], heads: Sequence[str], grammar: int | None) -> re.Match[str] | None:
+        """Return the beginning of a function's body, if a definition is here. It is read as if it ran here: with any
+        texts as its words, more than once, and in any directory.
+        """
+        name = texts[-1] if texts else None
+        body = FUNCTION.match(self.line, self.at)
+        if name is None or body is None or grammar is not None or heads[-1] != name or not _are_grammar([*heads[:-1]]):
+            return None
+        if not FUNCTION_NAME.fullmatch(name) or self.pending or is_known(name, (name,)) or name in KNOWN_OTHERWISE:
+            return None
+        self.assigned = self.unknown_values = self.loops = self.strayed = True
+        self.where, self.moved = None, False
+        return body
+
+    def unknown_pattern(self) -> None:
+        """Read the commands in the words of a pattern; raises at its end."""
+        while self.at < len(self.line):
+            if letters := BEFORE_PATTERN.match(self.line, self.at):
+                self.at = letters.end()
+            self.word()
+
+    def case(self) -> None:
+        """Read a ``case`` from its word on. Each of its lists may run."""
+        outside = self.computed, self.splits, self.shapes
+        self.shapes = []
+        self.word()
+        self.computed, self.splits, self.shapes = outside
+        begun = CASE_IN.match(self.line, self.at)
+        if begun is None:
+            raise UnreadableError
+        self.at = begun.end()
+        while (end := ESAC.match(self.line, self.at)) is None:
+            pattern = CASE_PATTERN.match(self.line, self.at)
+            if pattern is None:
+                self.unknown_pattern()
+                raise UnreadableError
+            self.at = pattern.end()
+            self.commands_until(";;")
+            self.at = CASE_BLANK.match(self.line, self.at).end()  # type: ignore[union-attr]  # it matches nothing as well
+        self.at = end.end()
 
     def tests(self, text: str) -> None:
         """Record a ``[[``. To dash that is a command, and others stand behind ``&&`` and ``||``."""
@@ -372,49 +470,6 @@ class ShellReader(WordReader):
         program = "<" if mark in ("<", "<&") else ">"
         self.found.append(Command((program, target), program, self.strayed, where=self.where))
         return mark in READING
-
-    def document(self) -> None:
-        """Read the head of a here-document: the text of its last line."""
-        tabs = self.line.startswith("-", self.at)
-        self.at += tabs
-        if blank := BLANK.match(self.line, self.at):
-            self.at = blank.end()
-        begun = self.at
-        last = self.word()[0]
-        if self.at == begun or last is None or "\n" in self.line[begun : self.at]:
-            raise UnreadableError
-        self.fed = True
-        self.pending.append((last, self.line[begun : self.at] != last, tabs))
-
-    def documents(self) -> None:
-        """Read the here-documents that begin at this line, and the commands within them."""
-        pending, self.pending = self.pending, []
-        for last, literal, tabs in pending:
-            lines: list[str] = []
-            while True:
-                if self.at >= len(self.line):
-                    raise UnreadableError  # the last line is missing
-                end = self.line.find("\n", self.at)
-                end = len(self.line) if end < 0 else end
-                text = self.line[self.at : end]
-                self.at = end + 1
-                bare = text.lstrip("\t") if tabs else text
-                if bare == last:
-                    break
-                if bare.startswith(last):
-                    raise UnreadableError  # within a substitution, bash may end the document in this line
-                if text.endswith("\\") and not literal:
-                    raise UnreadableError  # the next line is a part of this one, and may look like the last one
-                lines.append(text)
-            if not literal:
-                self.expand("\n".join(lines))
-
-    def expand(self, text: str) -> None:
-        """Read the commands in a here-document."""
-        outer = self.line, self.at
-        self.line, self.at = text, 0
-        self.double_quotes([], document=True)
-        self.line, self.at = outer
 
     # ------------------------------------------------------------------------------------------------- lines within it
 
@@ -575,11 +630,14 @@ class ShellReader(WordReader):
                 return
         if None in words and not altered:
             altered = self.may_add_options(name, words)
+        if name in SPECIALLY_READ and self.special(name, words, altered, depth):
+            return
         if name not in RUNNING:
             self.found.append(Command(words, name, altered, False, self.where))
             if name[:3] == "ld-" or "{" in name or "%" in name:
                 raise UnsureError  # a program may be told to put something else in the place of {} or %
-            self.mention(name, words)
+            if not self.runs_plainly(name, words):
+                self.mention(name, words)
             if name in EVALUATING and None in words:
                 self.check_evaluated(name, words)
             check_arguments(name, words)
@@ -590,6 +648,10 @@ class ShellReader(WordReader):
         if carrier is None:
             self.found.append(Command(words, name, altered, False, self.where))
         if name in SOURCING and len(words) == 2 and ENVIRONMENT.fullmatch(words[1] or ""):
+            self.other_programs = self.strayed = True
+            return
+        if name in SOURCING and len(words) == 2 and VARIABLES_FILE.fullmatch(words[1] or "") and self.is_first():
+            self.found.append(Command(words[1:], program_of(words[1]), altered, carries=True, where=self.where))
             self.other_programs = self.strayed = True
             return
         if name == "set" and all(map(SHELL_SETTING.fullmatch, map(str, words[1:]))) and len(words) > 1:
@@ -656,7 +718,7 @@ class ShellReader(WordReader):
         """Return whether the shell may put an option there by which the program writes, or runs others."""
         if name not in CHECKED and unversioned(name) not in CHECKED and name not in SPECIAL:
             return False
-        if not self.splits and takes_texts(name, words):
+        if not self.splits and takes_texts(name, words, self.shapes):
             return False
         any_file = name != "git" or words[1] not in WITHOUT_OUTPUT
         return (
@@ -671,8 +733,13 @@ class ShellReader(WordReader):
         if name in RUN_FIRST or (len(words) > 1 and words[1] in RUN_NEXT[name]):
             inner = words[begun:]
             if inner and require_known(inner[0])[:1] != "-":
-                place = len(self.found)
+                place, other = len(self.found), self.other_programs
+                plain = self.runs_plainly(name, words)
+                if plain and inner[0] in PYTHONS and self.special(inner[0] or "", inner, True, depth + 1):
+                    return
+                self.other_programs = other or plain  # those of the project come first
                 self.command(inner, True, depth + 1)
+                self.other_programs = other
                 self.found[place:] = [one._replace(carries=True) for one in self.found[place:]]
 
     def carried(self, name: str, words: Words, altered: bool, depth: int) -> None:

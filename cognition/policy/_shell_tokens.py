@@ -40,6 +40,19 @@ TEST = re.compile(
     re.ASCII,
 )
 """A test of files or texts. Tests of numbers and of variables' names are missing: they run code in their operands."""
+FUNCTION_NAME = re.compile(r"[a-z]\w*", re.ASCII)
+FUNCTION = re.compile(r"\([ \t]*\)[ \t\n]*(?=\{[ \t\n])")
+"""The beginning of a function, behind its name."""
+CASE = re.compile(r"case[ \t]+(?=[^ \t\n#;&|()<>])")
+BEFORE_PATTERN = re.compile(r"[ \t|(]+")
+CASE_BLANK = re.compile(r"(?:[ \t\n]|(?<=[ \t\n;])#[^\n]*\n)*")
+CASE_IN = re.compile(rf"[ \t\n]+in(?=[ \t\n]){CASE_BLANK.pattern}")
+CASE_WORD = r"""(?:[\w@%+:,./=*?~^-]|\[!?[\w.,-]+\]|'[^'\n]*'|"[^"$`\\\n]*")++"""
+CASE_PATTERN = re.compile(
+    rf"(?!esac(?![\w@%+:,./=*?~^-]))\(?[ \t]*{CASE_WORD}(?:[ \t]*\|[ \t]*{CASE_WORD})*[ \t]*\)", re.ASCII
+)
+"""The patterns of a list in a ``case``, which run nothing."""
+ESAC = re.compile(r"esac(?=[ \t\n;&|)<>]|$)")
 TEST_WORDS = re.compile(r"""[^ \t"']*(?:"[^"]*"|'[^']*'|[^ \t])""")
 PLAIN_IN_QUOTES = re.compile(r'[^"$`\\]+')
 NAME_OF_VARIABLE = re.compile(r"[A-Za-z_]\w*", re.ASCII)

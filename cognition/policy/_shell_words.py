@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 
 from cognition.policy._command import Command, Mention, UnreadableError, Words
 from cognition.policy._mentions import EXPANSION, is_of_system
-from cognition.policy._programs import PREDICTABLE
+from cognition.policy._programs import PREDICTABLE, PREDICTABLE_LINES, WRITING_NOTHING
 from cognition.policy._shell_tokens import (
     CUT_VARIABLE,
     ESCAPES,
@@ -22,6 +23,7 @@ from cognition.policy._shell_tokens import (
 )
 
 CONTINUED = "\\\n"
+PREDICTABLE_LINE = re.compile(PREDICTABLE_LINES)
 ENDING = frozenset(" \t\n;&|()")
 """Characters that end a word. Redirection signs also do, unless a parenthesis follows."""
 
@@ -232,5 +234,17 @@ class WordReader(ABC):
             self.computed = True
         elif programs == {"nproc"}:
             return "1"
-        self.computed = self.computed or not PREDICTABLE.issuperset(programs)
+        self.computed = self.computed or not (PREDICTABLE.issuperset(programs) or self.is_predictable(place))
         return EXPANSION
+
+    def is_predictable(self, place: int) -> bool:
+        """Return whether the commands from here on print what this line can't have chosen."""
+        if self.loops or self.copied or self.assigned or self.list_fed:
+            return False
+        if [command.words for command in self.found[place:]] == [("pwd",)]:
+            return not self.strayed and self.where is not None and PLAIN_PATH.fullmatch(self.where) is not None
+        return all(
+            PREDICTABLE_LINE.fullmatch(" ".join(map(str, command.words)))
+            or (number < place and command.program in WRITING_NOTHING)
+            for number, command in enumerate(self.found)
+        )

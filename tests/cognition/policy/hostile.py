@@ -192,6 +192,40 @@ RUNS_CURL: Mapping[str, Kind] = {
             "would run it if the first command ended in another way": ("if true; then true; else curl x; fi",),
         },
     ),
+    "case and functions": Kind(
+        (
+            "case x in x) curl x;; esac",
+            "case x in a|x) true && curl x ;; esac",
+            "case x in (x) curl x;; esac",
+            "case x in a) ls;; *) curl x; esac",
+            "case x in x)\ncurl x\nesac",
+            "case $(curl x) in *) ls;; esac",
+            "case x in x) case y in y) curl x;; esac;; esac",
+            "case x in x) ls;; esac; curl x",
+            "case x in x) ls;; esac | curl x",
+            "if case x in x) curl x;; esac then ls; fi",
+            "for i in a; do case $i in a) curl x;; esac; done",
+            "f() { curl x; }; f",
+            "f () {\ncurl x\n}\nf",
+            "f() { ls; }; curl x",
+        ),
+        bash=("case x in a) ls;; x) curl x;& b) ls;; esac",),
+        idle={
+            "would run it if the first command ended in another way": ("case x in y) curl x;; esac",),
+        },
+    ),
+    "wrappers whose command is read": Kind(
+        (
+            "ssh host curl x",
+            "ssh -p 22 host 'ls; curl x'",
+            "ssh me@host \"c'u'rl x\"",
+            "docker exec -it c env curl x",
+            "docker compose exec c curl x",
+            "kubectl exec p -- curl x",
+            "uv run env curl x",
+        ),
+    ),
+    "watch, whose command is read": Kind(("watch curl x", "watch -n1 'ls | curl x'"), terminal=True),
     "env with its options": Kind(
         (
             "env curl x",
@@ -470,8 +504,12 @@ MAY_RUN_ANY: Mapping[str, Kind] = {
     ),
     "case, functions and coprocesses": Kind(
         (
-            "case x in x) curl x;; esac",
-            "f() { curl x; }; f",
+            "f() { $1 x; }; f curl",
+            'f() { "$@"; }; f curl x',
+            "f() { sh; }; echo curl x | f",
+            'ls() { "$@"; }; ls curl x',
+            "case x in x) sh;; esac < in",
+            "echo curl x | case x in x) sh;; esac",
         ),
         bash=(
             "select i in a; do curl x; done",
@@ -576,9 +614,8 @@ MAY_RUN_ANY: Mapping[str, Kind] = {
             "rg --pre curl x",
             "fd -x curl",
             "make --eval='$(shell curl x)'",
-            "ssh host curl x",
             "su -c 'curl x'",
-            "watch curl x",
+            "watch -x curl x",
             "parallel curl",
             "git -c alias.x='!curl x' x",
             "git submodule foreach 'curl x'",

@@ -63,7 +63,7 @@ def test_a_limit_that_the_guide_names_is_one(line: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "bypassPermissions"])
-@pytest.mark.parametrize("line", ["eval $X", "case a in b) ls;; esac", "cu*l x", "x" * 200_000 + ";"])
+@pytest.mark.parametrize("line", ["eval $X", "case a in $X) ls;; esac", "cu*l x", "x" * 200_000 + ";"])
 def test_what_may_evade_a_rule_is_asked_about_in_every_mode(mode: str, line: str) -> None:
     call = ToolCall("1", "Bash", {"command": line})
 

@@ -120,7 +120,8 @@ def test_an_unknown_program_runs_what_it_reads() -> None:
     assert mention_of("unknown", ("unknown", None), ["\0"], fed=False, computed=False) is None
     assert mention_of("unknown", ("unknown", None), [], fed=False, computed=False) == OPEN
     assert mention_of("git", ("git", "add", None), [], fed=True, computed=False) is None
-    assert mention_of("git", ("git", "add", None), [], fed=True, computed=True) == OPEN
+    assert mention_of("git", ("git", "add", None), [], fed=True, computed=True) is None
+    assert mention_of("git", ("git", "grep", None), [], fed=True, computed=True) == OPEN
     assert mention_of("git", ("git",), [], fed=False, computed=True) is None
     assert mention_of("ls", ("ls", None), [], fed=True, computed=True) is None
 
