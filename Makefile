@@ -36,7 +36,7 @@ export CXXFLAGS += -U__AMX_INT8__
 SECONDS ?= $(call short,5,600)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo servers test test-all test-pythons coverage lint format types contracts docs mutants bench bench-once prove conformance fuzz fuzz-policy hammer hammer-isolated kills memory-kills durable-kills restate-kills check clean
+.PHONY: help demo servers test test-all test-pythons coverage lint format types contracts docs mutants bench bench-once prove conformance fuzz fuzz-policy hammer hammer-isolated kills memory-kills durable-kills restate-kills tau2 check clean
 
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +124,9 @@ durable-kills: $(VENV)/.all ## sessions on DBOS whose processes are killed a hun
 
 restate-kills: $(VENV)/.all ## eight sessions on a Restate server, which is killed a hundred times, and the processes that work at them
 	$(BIN)/python tests/interpreters/durable/restate_kills.py $(call short,--times 2 --sessions 2) $(ARGS)
+
+tau2: $(VENV)/.all ## the 281 tasks of tau2 as scripted sessions in small contexts, counted and estimated (downloads 61 MB, once)
+	$(BIN)/python benchmarks/tau2.py --install $(call short,--every 40) $(ARGS)
 
 check: lint types contracts test ## all that has to pass before a commit (the tests run the examples too)
 

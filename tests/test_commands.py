@@ -75,6 +75,7 @@ def test_the_slow_tests_exist() -> None:
         "memory-kills",
         "durable-kills",
         "restate-kills",
+        "tau2",
         "bench",
     ],
 )

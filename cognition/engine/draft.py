@@ -21,11 +21,12 @@ from cognition.context.token_counts import tokens_of
 from cognition.context.tool_results import prepare_result
 from cognition.context.window import (
     before_window,
+    end_of_asking,
     fit,
     fit_or_smallest,
+    is_asking,
     message_size,
     scale_without_measurement,
-    shorten_message,
     system_size,
     visible_messages,
     visible_size,
@@ -59,6 +60,20 @@ OUTPUT_BUDGETS: tuple[Budget, ...] = ("output_tokens", "session_output_tokens")
 OF_SESSION: tuple[Budget, ...] = ("session_input_tokens", "session_output_tokens", "session_cost")
 FINAL_ANSWER_NOTE = "Stop calling tools now ({reason}). Answer with what you know."
 
+LEAST_FOR_STEPS = 512
+"""The fewest tokens of the context, or an eighth of a smaller one, that system prompt, tools and the newest message
+have to leave for a turn's steps.
+"""
+NO_ROOM_FOR_STEPS = (
+    "the system prompt, the tools and the newest message take about {} of the {} tokens of the context, which leaves "
+    "too little for calls and their results; use a model with a longer context, or offer fewer tools"
+)
+OVERFLOW = (
+    "this turn needs about {} tokens and the prompt may have {}; ask for less at once, or use a model with a longer "
+    "context"
+)
+SHORT = 100
+"""More tokens than a shortened result has beside its markers and its note."""
 LONG = 4_000
 """Characters of a result that is longer than any prompt shows it when there is no room."""
 IMAGES_NOTE = "The images of the result of {name} ({id}):"
@@ -356,31 +371,33 @@ class Draft:
         """Return whether a prompt with this window fits if its reply gets the least room."""
         return (self.fixed + window.size - window.slack) * window.scale <= self.setup.longest
 
-    def has_room_for(self, calls: Sequence[ToolCall]) -> bool:
-        """Return whether the next prompt will fit if one of these calls has a long result, and the others an empty one.
+    def why_no_room(self, calls: Sequence[ToolCall]) -> str:
+        """Return why none of these calls may run, because the next prompt might not fit; empty if they may.
 
-        Their reply is the newest message. Without counted sizes nobody knows, and the result is True.
+        The calls' reply is the newest message. There has to be room for a long result of one of them beside empty ones
+        of the others, and for some steps of the turn. Without counted sizes nobody knows, and the result is empty.
         """
         setup, note, costs = self.setup, self.setup.note_with(self.costs), self.costs
         if costs is None or setup.config.edition == 1:
-            return True
+            return ""
+        context = setup.config.context_tokens
+        most = min(context - min(LEAST_FOR_STEPS, context // 8), setup.longest)
+        if (self.fixed + self.size + len(calls) * (costs.result + costs.cut + SHORT)) * self.scale <= most:
+            return ""
+        asked = len(self.history) - 1
+        while asked > 0 and not is_asking(self.history[asked]):
+            asked -= 1
+        needed = self.fixed + sum(map(message_size, self.history[asked : end_of_asking(self.history, asked)]))
+        if needed * self.scale > most:
+            return NO_ROOM_FOR_STEPS.format(int(needed * self.scale), context)
         texts = ("x" * LONG, *("" for _ in calls[1:]))
         results = [ToolMessage("", call.id, call.name, text) for call, text in zip(calls, texts, strict=True)]
         results = [evolve(result, tokens=tokens_of(result, costs)) for result in results]
-        window = evolve(self.window(), slack=0.0)
-        shortest = self.size + sum(message_size(shorten_message(result, 0, note)) for result in results)
-        if self._fits(evolve(window, size=shortest)):
-            return True
         history = self.history.append(*results)
-        window = evolve(window, size=self.size + sum(map(message_size, results)))
-        return self._fits(fit_or_smallest(history, window, self.fixed, setup.longest, note))
-
-    def overflow_detail(self) -> str:
-        """Return the error for a turn whose required messages do not fit."""
-        return (
-            f"this turn needs about {self.prompt_tokens()} tokens and the prompt may have {self.setup.longest}; "
-            "ask for less at once, or use a model with a longer context"
-        )
+        window = evolve(self.window(), slack=0.0, size=self.size + sum(map(message_size, results)))
+        smallest = fit_or_smallest(history, window, self.fixed, setup.longest, note)
+        needed = (self.fixed + smallest.size) * self.scale
+        return "" if needed <= setup.longest else OVERFLOW.format(int(needed), setup.longest)
 
     def _make_room(self) -> bool:
         """Move the window so that the messages fit the budget; if counts show that they can't, end the turn."""
@@ -388,7 +405,7 @@ class Draft:
         if window is not None:
             self.move(window)
             return True
-        self.finish(Failed("context_overflow", self.overflow_detail()))
+        self.finish(Failed("context_overflow", OVERFLOW.format(self.prompt_tokens(), self.setup.longest)))
         self.trust_estimates()
         return False
 

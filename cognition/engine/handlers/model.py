@@ -28,7 +28,7 @@ NUDGES = 2
 REBUILDS = 3
 """How often a request that a runtime refuses as too long is built smaller."""
 CUT_IN_CONTEXT = "the reply was cut because its prompt left too little of the context"
-NO_RESULT_FITS = "The call did not run: no result of it would fit the prompt."
+NO_RESULT_FITS = "The call did not run: a result of it might not fit the prompt."
 REFUSED = (
     "{message}; nothing more can be left out of this turn's request, so ask for less at once, or use a model with a "
     "longer context"
@@ -72,8 +72,8 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         draft.repairs = 0
         asked = tuple([call for call, _, _ in calls])
         _append_reply(draft, event, reply.reasoning, asked, cut=cut)
-        if not draft.has_room_for(asked):
-            _stop_without_room(draft, event, asked)
+        if why := draft.why_no_room(asked):
+            _stop_without_room(draft, event, asked, why)
             return draft.seal()
         answer = "" if native and not cut else reply.text  # a text protocol may give one beside its calls
         begin_calls(draft, calls, malformed, answer, event.at, _cut_detail(draft, event) if cut else "")
@@ -179,10 +179,10 @@ def _stop_overdrawn(
     draft.stop_at(limit, _readable_answer(draft, event.text) if whole or LimitReached(limit).cut else "")
 
 
-def _stop_without_room(draft: Draft, event: ModelReplied, calls: tuple[ToolCall, ...]) -> None:
-    """End the turn before any of the calls runs: not even results without text would fit the next prompt."""
+def _stop_without_room(draft: Draft, event: ModelReplied, calls: tuple[ToolCall, ...], why: str) -> None:
+    """End the turn before any of the calls runs."""
     draft.record_results([(call, ToolResult(NO_RESULT_FITS, "error"), "") for call in calls])
-    draft.finish(Failed("context_overflow", draft.overflow_detail(), _readable_answer(draft, event.text)))
+    draft.finish(Failed("context_overflow", why, _readable_answer(draft, event.text)))
 
 
 def _ask_in_less(draft: Draft, attempt: ModelAttempt, event: ModelReplied) -> bool:

@@ -86,10 +86,14 @@ def test_a_counted_turn_that_runs_a_tool_can_show_its_result(fixed: int, argumen
     assert len([message for message in history if isinstance(message, ToolMessage)]) == len(calls)
     if running:
         assert asked(session).purpose == "answer"
+        assert fixed + 8 <= CONTEXT - 512
         return
     (finished,) = [decision for decision in session.decisions if isinstance(decision, TurnFinished)]
     assert isinstance(finished.outcome, Failed)
     assert finished.outcome.kind == "context_overflow"
+    if fixed + message_size(history[0]) > CONTEXT - 512:
+        assert f"take about {fixed + 8} of the 4096 tokens of the context" in finished.outcome.message
+        return
     assert "and the prompt may have" in finished.outcome.message
     whole = sum(map(message_size, history[:2])) + 8 * len(calls) + 2 * 30
     assert fixed + whole > longest_prompt(session.engine.config), "nothing had to be left out"
