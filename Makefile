@@ -39,7 +39,7 @@ SECONDS ?= $(call short,5,600)
 .PHONY: help demo servers test test-all test-pythons coverage lint format types contracts docs mutants bench bench-once prove conformance fuzz fuzz-policy hammer hammer-isolated kills memory-kills durable-kills restate-kills tau2 check clean
 
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  SHORT=1 before a name is the short form of what takes long; ARGS=\"...\" behind it goes to the program."
 

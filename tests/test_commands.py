@@ -13,8 +13,8 @@ from benchmarks.once import ONCE
 
 ROOT = Path(__file__).resolve().parent.parent
 
-LISTED = re.compile(r"^  make (?P<name>[a-z-]+)  ", re.MULTILINE)
-RUN = re.compile(r"^ *run (?:SHORT=1 )?(?P<name>[a-z-]+)", re.MULTILINE)
+LISTED = re.compile(r"^  make (?P<name>[a-z0-9-]+)  ", re.MULTILINE)
+RUN = re.compile(r"^ *run (?:SHORT=1 )?(?P<name>[a-z0-9-]+)", re.MULTILINE)
 PROGRAM = 'if __name__ == "__main__":'
 
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="a wheel's tests may run where there is no make")
