@@ -18,7 +18,6 @@ from cognition.base.repetition import (
     fingerprint,
     remember,
 )
-from cognition.context.window import shorten
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers.engine_calls import start_engine_call, waits_for_worker
 from cognition.policy import AccessRules, Verdict, covers
@@ -236,8 +235,7 @@ def refuse(draft: Draft, what: str, reason: str) -> Settled:
 
 def report_malformed(draft: Draft, malformed: tuple[MalformedToolCall, ...]) -> None:
     for item in malformed:
-        raw = shorten(item.raw, draft.setup.result_limit)
-        draft.note(MALFORMED_NOTE.format(reason=item.reason, raw=raw))
+        draft.note(MALFORMED_NOTE.format(reason=item.reason, raw=item.raw))
 
 
 def _begin(draft: Draft, slots: tuple[CallSlot, ...], position: int) -> CallStatus:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from attrs import evolve
 
 from cognition.base.ids import EffectId
-from cognition.base.repetition import fingerprint
+from cognition.base.repetition import digest, fingerprint
 from cognition.base.strict_json import DECODER
-from cognition.context.window import scale_after_overflow, scale_after_refusal
+from cognition.context.window import scale_after_overflow, scale_after_refusal, shorten
 from cognition.engine.draft import Draft, Setup
 from cognition.engine.handlers._batch import ReadCall, begin_calls, refuse_over_limit, report_malformed
 from cognition.engine.handlers._counting import apply_measurement
@@ -28,6 +31,10 @@ NUDGES = 2
 REBUILDS = 3
 """How often a request that a runtime refuses as too long is built smaller."""
 CUT_IN_CONTEXT = "the reply was cut because its prompt left too little of the context"
+LONGEST_REASON = 1_000
+"""Characters of the reason why a call is unreadable, which may name a key of any length."""
+LONGEST_MARK = 1_000
+"""Characters of a fingerprint; a digest stands for a longer one."""
 NO_RESULT_FITS = "The call did not run: a result of it might not fit the prompt."
 REFUSED = (
     "{message}; nothing more can be left out of this turn's request, so ask for less at once, or use a model with a "
@@ -65,7 +72,7 @@ def on_model_replied(setup: Setup, state: AgentState, event: ModelReplied) -> Tr
         return draft.seal()
     native = final or setup.config.protocol == "native"
     reply = event if native else _parse_protocol(draft, event)
-    calls, malformed = _parse_calls(draft, reply) if reply.calls else ((), reply.malformed)
+    calls, malformed = _parse_calls(draft, reply) if reply.calls or reply.malformed else ((), ())
     if over is not None:
         _stop_overdrawn(draft, event, reply, tuple([call for call, _, _ in calls]), over)
     elif calls:
@@ -245,22 +252,30 @@ def _parse_protocol(draft: Draft, event: ModelReplied) -> ModelReplied:
 
 
 def _parse_calls(draft: Draft, event: ModelReplied) -> tuple[tuple[ReadCall, ...], tuple[MalformedToolCall, ...]]:
-    """Return the reply's calls with their ids and fingerprints, and its unreadable calls.
+    """Return the reply's calls with their ids and fingerprints, and its unreadable calls as the model is shown them.
 
     Arguments that are not a JSON object, or that repeat a key, count as unreadable under every parser.
     """
     calls: list[ReadCall] = []
-    malformed = list(event.malformed)
+    limit = draft.setup.result_limit
+    malformed = [evolve(item, raw=shorten(item.raw, limit)) for item in event.malformed]
     for proposed in event.calls:
         name, text = proposed.name, proposed.arguments_json
         try:
             arguments = read_arguments(name, text, DECODER)
-            mark = fingerprint(name, arguments) if draft.setup.config.edition == 1 else ""
+            mark = _mark(name, arguments) if draft.setup.config.edition == 1 else ""
         except (ValueError, RecursionError) as error:  # RecursionError: arguments nested thousands deep
-            malformed.append(MalformedToolCall(f"{name} {text}", str(error)))
+            reason = shorten(str(error), LONGEST_REASON)
+            malformed.append(MalformedToolCall(shorten(f"{name} {text}", limit), reason))
         else:
             calls.append((ToolCall(draft.new_call_id(len(calls) + 1), name, text), mark, proposed.confirm))
     return tuple(calls), tuple(malformed)
+
+
+def _mark(name: str, arguments: Mapping[str, Any]) -> str:
+    """Return a fingerprint of a call that is short, however long the arguments that many calls may share."""
+    mark = fingerprint(name, arguments)
+    return mark if len(mark) <= LONGEST_MARK else digest(mark)
 
 
 def _send_back(draft: Draft, event: ModelReplied, malformed: tuple[MalformedToolCall, ...]) -> None:
