@@ -26,9 +26,16 @@ from interpreters.agents.structured_answers import (
     AnswerError as AnswerError,
     StructuredResult as StructuredResult,
 )
+from interpreters.durable.dbos.operations import DBOSOperations as DBOSOperations
 from interpreters.durable.dbos.sessions import DBOSSessions as DBOSSessions
 from interpreters.durable.definition import DurableAgent as DurableAgent
 from interpreters.durable.model_hosts.hosts import ModelHost as ModelHost
+from interpreters.durable.operations import (
+    DurableHealth as DurableHealth,
+    DurableOperations as DurableOperations,
+    DurableRun as DurableRun,
+)
+from interpreters.durable.restate.operations import RestateOperations as RestateOperations
 from interpreters.durable.restate.sessions import RestateSessions as RestateSessions
 from interpreters.hosting import (
     AgentHandle as AgentHandle,

@@ -89,6 +89,11 @@ class Leaving:
                 if not self._changed.wait_for(lambda: not self._is_quiet(), SETTLED if self._runs else 0.0):
                     return True
 
+    def is_busy(self) -> bool:
+        """Whether a step is at work in any run."""
+        with self._changed:
+            return any(one.is_at_work() for one in self._runs)
+
     def end(self) -> None:
         """Cancel the steps that are held back: the process ends."""
         with self._changed:
@@ -136,6 +141,10 @@ class Activity:
     def is_quiet(self) -> bool:
         """Whether the run has calls, and none of them is at work."""
         return self._resting > 0 and self._at_work == 0
+
+    def is_at_work(self) -> bool:
+        """Whether a step of the run is at work."""
+        return self._at_work > 0
 
     @contextmanager
     def work(self) -> Iterator[None]:

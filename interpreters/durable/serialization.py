@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import frozen
 
-from cognition import AgentConfig, AgentState, Input, TurnFinished, from_data, to_data
+from cognition import AgentConfig, AgentState, Failed, Input, TurnFinished, from_data, to_data
 from cognition.base.encoding import encoder
 from interpreters.durable._errors import DurableError
 from interpreters.loop.program.pending import Postponable
@@ -122,6 +122,19 @@ class RunOutcome:
     """The pending effects, oldest first."""
     error: str = ""
     """Why the run failed; empty if it did not."""
+
+    @property
+    def failure(self) -> str:
+        """Why engines store the run as failed: its error, or that of its turn; empty if it succeeded."""
+        outcome = None if self.finished is None else self.finished.outcome
+        if self.error or not isinstance(outcome, Failed):
+            return self.error
+        return f"the turn failed: {outcome.kind}: {outcome.message}"
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the run failed before its input was taken: nothing of it was recorded or carried out."""
+        return bool(self.error) and self.at > 0 and self.turn == 0 and self.finished is None and not self.pending
 
     def text(self) -> str:
         """Return this as JSON."""

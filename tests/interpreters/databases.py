@@ -19,6 +19,7 @@ SETTINGS = """
 listen_addresses = '127.0.0.1'
 unix_socket_directories = '{folder}'
 shared_buffers = 16MB
+max_connections = {max_connections}
 """
 
 
@@ -42,7 +43,7 @@ needs_postgres = pytest.mark.skipif(bool(why_no_postgres()), reason=why_no_postg
 class Postgres:
     """A server with one user, whose password is ``PASSWORD``."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_connections: int = 100) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="cogstep-postgres-"))
         self._as_other = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] * (os.geteuid() == 0)
         password = self.folder / "password"
@@ -64,7 +65,7 @@ class Postgres:
         ]
         self._run("initdb", *how)
         with (self.folder / "data" / "postgresql.conf").open("a") as file:
-            file.write(SETTINGS.format(folder=self.folder))
+            file.write(SETTINGS.format(folder=self.folder, max_connections=max_connections))
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]

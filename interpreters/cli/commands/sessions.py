@@ -75,9 +75,9 @@ examples:
 LIST = """\
 List recorded sessions: their turns, size and last change, and the first words of the user.
 
-A session is `open` while it is being written, `interrupted` where a turn has not come to its end (`cogstep resume`
-goes on with it), else `idle`; `foreign` if it was not recorded by you, or nothing shows that it was. Files that are no
-recordings, or damaged, are listed with the reason.
+A session is `open` while it is being written, `waiting` where a turn only waits for a person, `interrupted` where it
+has not come to its end for another reason (`cogstep resume` goes on with both), else `idle`; `foreign` if it was not
+recorded by you, or nothing shows that it was. Files that are no recordings, or damaged, are listed with the reason.
 
 examples:
   cogstep sessions list

@@ -36,6 +36,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from interpreters.durable._errors import DurableError, is_due_to
 from interpreters.durable._leaving import Activity
 from interpreters.durable.context import Meanwhile, Work
+from interpreters.durable.serialization import RunOutcome
 from interpreters.recording.journal import JournalExistsError, JournalLockedError, TakenOverError
 from interpreters.recording.store import StoreError
 from interpreters.recording.store.database import NOT_WHOLE, Database, lacks_wal
@@ -256,7 +257,10 @@ class Steps:
         with self._activity.work(), SetWorkflowID(f"{self._run}/{name}"):
             handle = await DBOS.start_workflow_async(self._work, *self._arguments, session, task)
         with self._activity.rest():
-            text: str = await handle.get_result()
+            try:
+                text: str = await handle.get_result()
+            except RunFailedError as failed:
+                text = failed.outcome
         await self._activity.hold_back()
         return text
 
@@ -339,9 +343,25 @@ def unusable_error(database: Database, error: Exception) -> DurableError:
     return DurableError(str(database.error(error, "DBOS can't use it")))
 
 
+class RunFailedError(DurableError):
+    """The end of a run that failed or was refused: DBOS stores it with the status ERROR.
+
+    Attributes:
+        outcome: the ``RunOutcome`` as JSON.
+    """
+
+    def __init__(self, problem: str, outcome: str) -> None:
+        super().__init__(problem)
+        self.outcome = outcome
+
+
 class JsonSerializer(Serializer):
-    """Serializes DBOS's data as JSON. An exception is stored as text, so that reading never creates an arbitrary
+    r"""Serializes DBOS's data as JSON. An exception is stored as text, so that reading never creates an arbitrary
     object.
+
+        {"error": "DurableDivergedError: ..."}                     an exception
+        {"error": "...", "outcome": "{\"at\":1790000000.0,...}"}     a run that failed, with its outcome
+        {"error": "...", "outcome": "...", "refused": true}        a run of which nothing was carried out
 
     Args:
         hide: hides secrets in that text.
@@ -354,12 +374,18 @@ class JsonSerializer(Serializer):
         if isinstance(data, BaseException):
             if is_transient(data):  # else DBOS would keep it as what the step came to, for all further executions
                 raise postpone(data) from data
-            data = {"error": self._hide(f"{type(data).__name__}: {data}")}
+            if isinstance(data, RunFailedError):  # its texts were hidden with the agent's own rules
+                is_refused = RunOutcome.read(data.outcome).is_refused
+                data = {"error": data.args[0], "outcome": data.outcome} | ({"refused": True} if is_refused else {})
+            else:
+                data = {"error": self._hide(f"{type(data).__name__}: {data}")}
         return json.dumps(data, ensure_ascii=True, separators=(",", ":"))
 
     def deserialize(self, serialized_data: str) -> Any:
         data = json.loads(serialized_data)
-        return DurableError(data["error"]) if isinstance(data, dict) and data.keys() == {"error"} else data
+        if not isinstance(data, dict) or "error" not in data or not data.keys() <= {"error", "outcome", "refused"}:
+            return data
+        return RunFailedError(data["error"], data["outcome"]) if "outcome" in data else DurableError(data["error"])
 
     def name(self) -> str:
         return "cogstep_json"
@@ -431,5 +457,6 @@ def run_aside(work: Callable[[], T]) -> T:
 
 
 def should_log(record: logging.LogRecord) -> bool:
-    """Whether to log a record of DBOS. The cancellation of a run is not logged: the user asked for it."""
-    return not (record.exc_info and isinstance(record.exc_info[1], DBOSAwaitedWorkflowCancelledError))
+    """Whether to log a record of DBOS. A cancelled or failed run gets no traceback: its caller gets the reason."""
+    expected = (DBOSAwaitedWorkflowCancelledError, RunFailedError)
+    return not (record.exc_info and isinstance(record.exc_info[1], expected))

@@ -80,6 +80,8 @@ LONGEST_PAUSE = 16
 
 NEVER = (0, 0)
 
+BEGUN = "SELECT 1 FROM dbos.workflow_status WHERE status = 'PENDING' LIMIT 1"
+
 
 @frozen
 class Version:
@@ -290,9 +292,15 @@ def _is_done(working: Iterable[WorkerProcess], version: str, agent: str) -> bool
     return any(one.runs(version, agent) for one in working)
 
 
-def why_it_waits(status: Any, store: SqlStore) -> str:
-    """Return the reason why a run waits; empty if unknown, or if it does not wait."""
-    working = live_workers(store)
+def why_it_waits(status: Any, store: SqlStore, working: list[WorkerProcess] | None = None) -> str:
+    """Return the reason why a run waits; empty if unknown, or if it does not wait.
+
+    Args:
+        status: of the run.
+        store: has the working processes.
+        working: these, if they are known; None reads them.
+    """
+    working = live_workers(store) if working is None else working
     version = status.app_version or ""
     if not working:
         return "no process works at sessions; start a worker"
@@ -456,7 +464,9 @@ class OrphanedRuns:
         """
         living = {one.id for one in self._store.executors() if is_at_work(one)}
         first = self.own == min(living | {self.own})
-        begun = list_runs(client, status="PENDING", name=[RUN, WORK], executor_id=None if first else self.own)
+        begun: list[Any] = []
+        if has_begun(self._store):
+            begun = list_runs(client, status="PENDING", name=[RUN, WORK], executor_id=None if first else self.own)
         with self._lock:
             mine = {one.workflow_id for one in begun if one.executor_id == self.own}
             idle = {run for run in mine if run not in self._executions}
@@ -492,6 +502,15 @@ class OrphanedRuns:
             move(client, run, queue)
         else:
             client._sys_db.reenqueue_for_recovery(run.workflow_id, [run.executor_id], INTERNAL_QUEUE_NAME)
+
+
+def has_begun(store: SqlStore) -> bool:
+    """Whether any run has begun and not ended; on SQLite, whether one may have. An idle worker asks this regularly, and
+    DBOS's list costs ten times as much.
+    """
+    if store.database.location.kind == "sqlite":
+        return True
+    return store.database.run_bare(lambda driver: driver.execute(BEGUN).fetchone()) is not None
 
 
 def queue_before(client: DBOSClient, run: str) -> str:

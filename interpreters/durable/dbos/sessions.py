@@ -39,9 +39,18 @@ from cognition.base.checking import show
 from interpreters.agents.session_builder import user_input
 from interpreters.durable._errors import DurableError, run_error
 from interpreters.durable._leaving import DRAIN, Leaving, first_signal
+from interpreters.durable.dbos._connections import (
+    CONNECTIONS,
+    IDLE_AFTER,
+    SystemPool,
+    check_room,
+    shares_of,
+    system_pool,
+)
 from interpreters.durable.dbos._context import (
     Cancellations,
     JsonSerializer,
+    RunFailedError,
     Steps,
     database_urls,
     is_transient,
@@ -52,6 +61,8 @@ from interpreters.durable.dbos._context import (
     take_no_more,
     unusable_error,
 )
+from interpreters.durable.dbos._draining import drained_agents
+from interpreters.durable.dbos._polling import Polling, current, wake
 from interpreters.durable.dbos._runs import (
     CLOSING,
     POLLED_EVERY,
@@ -98,10 +109,8 @@ STARTING_PAUSE = 0.2
 LOOKED_AFTER_EVERY = 2.0
 """Seconds between two checks for runs that belong to no living process."""
 
-IDLE_AFTER = 10.0
-"""Seconds after which PostgreSQL ends an idle transaction: a process stopped in the middle of a transaction holds rows
-of the queue and would block all other processes.
-"""
+NOTIFIED_EVERY = 0.2
+"""Seconds between two wake-ups of DBOS's thread that sends notifications; cogstep sends none."""
 
 _at_work = threading.Lock()
 """Held while this process is a worker: DBOS is a singleton in a process, and destroying it ends it for all users."""
@@ -116,6 +125,8 @@ class DBOSSessions(Closeable):
         hosts: the model hosts, if models don't run in the processes; the same in each process.
         at_once: the maximum number of runs of each agent that a process executes at a time, at least 1. Use the same
             value in each process: the last process to start sets it for all.
+        connections: the maximum number of connections to PostgreSQL that this process opens, at least 5. It covers
+            everything here: the store, DBOS and its listener. Callers wait while all are in use.
 
     Raises:
         StoreError, DurableError: the database can't be used; the message has the remedy.
@@ -130,6 +141,7 @@ class DBOSSessions(Closeable):
         *,
         hosts: Iterable[ModelHost] = (),
         at_once: int = 100,
+        connections: int = CONNECTIONS,
     ) -> None:
         from interpreters.recording.store import SqlStore
 
@@ -142,13 +154,16 @@ class DBOSSessions(Closeable):
             raise ConfigError("two agents have the same name")
         if at_once < 1:
             raise ConfigError(f"at_once has to be at least 1, not {at_once}: a worker would never begin a run")
+        self.connections = connections
+        shares = shares_of(connections)
         self._place = database_urls(url)
-        self.store: SqlStore = SqlStore(self._place.store)
+        self.store: SqlStore = SqlStore(self._place.store, connections=shares.store)
         self.version: str = f"{PROTOCOL_VERSION}-{'+'.join(sorted({agent.version for agent in given}))}"
         """The version of new runs: cogstep's protocol version and the agents' versions, sorted and without duplicates.
         """
         self.at_once = at_once
         self._client: DBOSClient | None = None
+        self._pool: SystemPool | None = None
         self._process = os.getpid()
         list(self.store.executors())  # says what is wrong with the database, in one line
 
@@ -244,6 +259,8 @@ class DBOSSessions(Closeable):
         with self._translate_errors():
             try:
                 text: Any = client.retrieve_workflow(run).get_result(polling_interval_sec=POLLED_EVERY)
+            except RunFailedError as failed:
+                text = failed.outcome
             except DBOSAwaitedWorkflowCancelledError:
                 raise DurableError(
                     f"the run {run} was cancelled; its turn is closed by the run that cancel() gave"
@@ -304,7 +321,7 @@ class DBOSSessions(Closeable):
         """Close the connection to the database."""
         if self._client is not None:
             self._client.destroy()
-            self._client = None
+            self._client = self._pool = None
 
     def _will_wait(self, run: Any, session: str, agent: DurableAgent) -> bool:
         """Whether a run has only come to see that its message has to wait: it is no part of the turn."""
@@ -341,6 +358,7 @@ class DBOSSessions(Closeable):
             "priority": next_priority(before, bool(closing)),
         }
         self._patiently(lambda: client.enqueue(place, own.name, session, input_text(hidden)))  # once, by its id
+        wake()
         return run
 
     def _version_of(self, session: str) -> str:
@@ -372,11 +390,16 @@ class DBOSSessions(Closeable):
         return self._client
 
     def _new_client(self) -> DBOSClient:
-        self._place.make_ready()
-        DBOS.migrate(self._place.engine)
-        self._place.make_ready()
+        pool = self._pool = system_pool(self._place.engine, shares_of(self.connections).engine)
+        if pool is None or not pool.is_migrated:
+            self._place.make_ready()
+            DBOS.migrate(self._place.engine)
+            self._place.make_ready()
+        if pool is not None:
+            pool.is_migrated = True
         return DBOSClient(
             system_database_url=self._place.engine,
+            system_database_engine=None if pool is None else pool.engine,
             serializer=JsonSerializer(self._hide),
             application_name=QUEUE,
             retry_connection_errors=False,
@@ -436,6 +459,8 @@ class DBOSSessions(Closeable):
             )
         with contextlib.ExitStack() as held:
             held.callback(_at_work.release)
+            with self._translate_errors():
+                check_room(self.store.database, self.connections)
             own = self.store.join(process_name(self.version, self.agents))
             self._connect()
             left = OrphanedRuns(self.store, own)
@@ -447,17 +472,22 @@ class DBOSSessions(Closeable):
                 "serializer": JsonSerializer(self._hide),
                 "log_level": "ERROR",
                 "sys_db_idle_transaction_timeout_sec": IDLE_AFTER,
+                "system_database_engine": None if self._pool is None else self._pool.engine,
+                "notification_coalesce_sec": NOTIFIED_EVERY,
             }
             leaving, stop = Leaving(), threading.Event()
-            watch = threading.Thread(target=self._look_after, args=(left, stop), name="cogstep-takeover")
+            polling = Polling(map(queue_of, self.agents), self.version, self.store.database, leaving.is_busy)
+            held.enter_context(current(polling))
+            watch = threading.Thread(target=self._look_after, args=(left, stop, polling), name="cogstep-takeover")
             try:
                 self.hosts.load()
                 with self._translate_errors():
-                    engine = run_aside(lambda: self._launch(config, left, leaving))
+                    engine = run_aside(lambda: self._launch(config, left, leaving, polling))
                 watch.start()
                 yield
             finally:
                 stop.set()
+                polling.stop()
                 if watch.ident is not None:
                     watch.join()
                     take_no_more(engine)
@@ -469,7 +499,7 @@ class DBOSSessions(Closeable):
                     self.store.join("")  # it works no more, though it may live on
                 self.hosts.close()
 
-    def _launch(self, config: DBOSConfig, left: OrphanedRuns, leaving: Leaving) -> DBOS:
+    def _launch(self, config: DBOSConfig, left: OrphanedRuns, leaving: Leaving, polling: Polling) -> DBOS:
         engine = DBOS(config=config)
         logging.getLogger("dbos").addFilter(should_log)
         self._register(left, leaving)
@@ -477,11 +507,13 @@ class DBOSSessions(Closeable):
         DBOS.listen_queues(queues)
         DBOS.launch()
         spare_lookups(engine)
+        polling.install(engine)
         seconds = poll_interval(len(queues))
-        for one in queues:
-            DBOS.register_queue(
-                one, partition_concurrency=1, worker_concurrency=self.at_once, polling_interval_sec=seconds
-            )
+        drained = drained_agents(self._connect())
+        for name, one in zip(self.agents, queues, strict=True):
+            limit = -self.at_once if name in drained else self.at_once
+            DBOS.register_queue(one, partition_concurrency=1, worker_concurrency=limit, polling_interval_sec=seconds)
+        polling.forget_settings()
         return engine
 
     def _register(self, left: OrphanedRuns, leaving: Leaving) -> None:
@@ -508,8 +540,11 @@ class DBOSSessions(Closeable):
                 context = Steps(work, (name,), cancellations, activity, lambda: database_time(self.store))
                 try:
                     ended: str = await _to_end(execute(agent, session, text, context, take), agent, own, name)
-                    if run_of(own) == own and not RunOutcome.read(ended).pending:
+                    outcome = RunOutcome.read(ended)
+                    if run_of(own) == own and not outcome.pending:
                         await asyncio.to_thread(lambda: release(self._connect(), session))
+                    if outcome.failure:
+                        raise RunFailedError(outcome.failure, ended)
                     return ended
                 except Exception as error:
                     if not is_transient(error):
@@ -531,10 +566,15 @@ class DBOSSessions(Closeable):
         work = DBOS.workflow(name=WORK, max_recovery_attempts=None)(work)
         DBOS.workflow(name=RUN, max_recovery_attempts=None)(run)
 
-    def _look_after(self, left: OrphanedRuns, stop: threading.Event) -> None:
-        unattended = Unattended()
+    def _look_after(self, left: OrphanedRuns, stop: threading.Event, polling: Polling) -> None:
+        unattended, drained = Unattended(), frozenset[str]()
         while not stop.wait(LOOKED_AFTER_EVERY):
             with contextlib.suppress(CogstepError), self._translate_errors():
+                if drained != (drained := drained_agents(self._connect())):
+                    polling.forget_settings()
                 left.resume(self._connect())
                 if unattended.look(self._connect(), self.store):
                     release_forgotten(self._connect())
+                    self.store.database.close_surplus()
+                    if self._pool is not None:
+                        self._pool.close_surplus()

@@ -33,6 +33,15 @@ ANSWER: Final = "answer"
 WAITER: Final = "cogstep-waiter"
 """The header with the awakeable of a message that waits, and the key of a session's state that keeps it."""
 
+VERSION: Final = "version"
+"""The key of a session's state with the version that began it."""
+
+PENDING: Final = "cogstep-pending"
+"""The key of a session's state with the answers that its turn waits for: ``{"at": seconds, "waits_for": [...]}``."""
+
+OUTCOME: Final = "outcome"
+"""The metadata of a failed run's error with its ``RunOutcome``, as JSON."""
+
 VERSIONED: Final = "cogstep-version."
 
 
@@ -58,6 +67,14 @@ class HttpReply:
         """The message of an error of Restate; None if the answer does not look like one."""
         try:
             return str(json.loads(self.body)["message"])
+        except (ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def outcome(self) -> str | None:
+        """The outcome in an error of a run of ours; None if it has none."""
+        try:
+            return str(json.loads(self.body)["metadata"][OUTCOME])
         except (ValueError, KeyError, TypeError):
             return None
 
@@ -88,7 +105,7 @@ class RestateServer:
         Raises:
             ConfigError: an address is invalid.
         """
-        for what, url in (("ingress", ingress), ("admin", admin)):
+        for what, url in (("admin", admin), ("ingress", ingress)):
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.netloc:
                 raise ConfigError(f"{what} has to be an address such as http://127.0.0.1:8080, not {show(url)}")
@@ -153,6 +170,37 @@ class RestateServer:
         reply = _call("PATCH", self.admin, f"/invocations/{quote(invocation, safe='')}/cancel", b"", {})
         return reply.status < 300
 
+    def act(self, invocation: str, verb: str) -> dict[str, Any] | None:
+        """Resume, restart or purge an invocation; return the server's answer, None if it refuses.
+
+        Args:
+            invocation: its id.
+            verb: ``resume``, ``restart-as-new`` or ``purge``.
+
+        Raises:
+            DurableError: there is no server.
+        """
+        reply = _call("PATCH", self.admin, f"/invocations/{quote(invocation, safe='')}/{verb}", b"", {})
+        if reply.status >= 300:
+            return None
+        found: dict[str, Any] = reply.json(self.admin) if reply.body else {}
+        return found
+
+    def ingress_address(self) -> str:
+        """Return the address for messages that the server advertises.
+
+        Raises:
+            DurableError: there is no server, or it does not tell.
+        """
+        reply = _call("GET", self.admin, "/version", None, {})
+        found = reply.json(self.admin).get("ingress_endpoint") if reply.status < 300 else None
+        if not found:
+            _check_role("admin", self.admin)
+            raise DurableError(
+                f"the Restate server at {self.admin} does not tell its address for messages: give ingress="
+            )
+        return str(found)
+
     def register(self, url: str, services: Collection[str]) -> None:
         """Register the services that a process serves at an address.
 
@@ -212,21 +260,36 @@ class RestateServer:
     def invocations(self, agent: str, key: str) -> list[dict[str, Any]]:
         """Return a session's unfinished invocations, each with ``id`` and ``idempotency_key``.
 
-        ``at_work`` is whether the run has begun, and does not wait for another one, or for the end of a turn.
+        ``at_work`` is whether the run has begun, and does not wait for another one, or for the end of a turn. A message
+        that is executed while the turn waits for answers only finds that it has to wait.
 
         Raises:
             DurableError: there is no server.
         """
         quoted, entrance = key.replace("'", "''"), entrance_name(agent)
-        rows = self._select(
-            "SELECT id, idempotency_key, target_service_name, status, invoked_by_id FROM sys_invocation "
+        rows = self.select(
+            "SELECT id, idempotency_key, target_service_name, target_handler_name, status, invoked_by_id "
+            "FROM sys_invocation "
             f"WHERE status <> 'completed' AND target_service_key = '{quoted}' AND (target_service_name = '{entrance}' "
             f"OR target_service_name LIKE '{versioned_name(agent, '')}%')"
         )
         begun = {one.get("invoked_by_id") for one in rows if one["status"] not in WAITING}
-        return [{**one, "at_work": one["id"] in begun} for one in rows if one["target_service_name"] == entrance]
+        waits = begun and self.select(
+            f"SELECT key FROM state WHERE key = '{PENDING}' AND service_key = '{quoted}' "
+            f"AND service_name LIKE '{versioned_name(agent, '')}%'"
+        )
+        return [
+            {**one, "at_work": one["id"] in begun and not (waits and one["target_handler_name"] == HEAR)}
+            for one in rows
+            if one["target_service_name"] == entrance
+        ]
 
-    def _select(self, statement: str) -> list[dict[str, Any]]:
+    def select(self, statement: str) -> list[dict[str, Any]]:
+        """Return the rows of a query of the server's tables, each without its empty columns.
+
+        Raises:
+            DurableError: there is no server, or it refuses the query.
+        """
         reply = _call("POST", self.admin, "/query", json.dumps({"query": statement}).encode(), {})
         if reply.status >= 300:
             _check_role("admin", self.admin)
@@ -243,13 +306,13 @@ class RestateServer:
         quoted = invocation.replace("'", "''")
         session = f"(SELECT target_service_key FROM sys_invocation WHERE id = '{quoted}')"
         with suppress(DurableError, TimeoutError, LookupError):
-            failed = self._select(
+            failed = self.select(
                 "SELECT target, status, last_failure FROM sys_invocation WHERE status <> 'completed' "
                 f"AND last_failure IS NOT NULL AND target_service_key = {session}"
             )
             if failed:
                 return "; ".join(f"{one['target']} is {one['status']}: {one['last_failure']}" for one in failed[:SHOWN])
-            if self._select(f"SELECT key FROM state WHERE key = '{WAITER}' AND service_key = {session}"):
+            if self.select(f"SELECT key FROM state WHERE key = '{WAITER}' AND service_key = {session}"):
                 return "the turn before it waits for answers; hand them in with answer(), or cancel() it"
         return ""
 

@@ -25,6 +25,7 @@ from cognition import CogstepError
 from interpreters.durable._errors import is_due_to
 from interpreters.durable._leaving import Activity, Leaving
 from interpreters.durable.context import Meanwhile, Work
+from interpreters.durable.restate._client import OUTCOME
 from interpreters.durable.serialization import RunOutcome
 from interpreters.recording.journal import JournalLockedError, JournalWriteError
 from interpreters.recording.store import StoreError
@@ -116,6 +117,9 @@ LATE = 1.0
 REFUSED = 422
 """The status of an invocation that failed with an error of ours, which another attempt would only repeat."""
 
+FAILED = 500
+"""The status of an invocation that failed after it had begun its work."""
+
 
 class RestateContext:
     """A ``DurableContext`` for one attempt of an invocation.
@@ -201,7 +205,7 @@ class RestateContext:
                 result: bytes = await self._result(future)
             text = result.decode()
         except TerminalError as error:
-            text = RunOutcome(0.0, error=error.message).text()
+            text = (error.metadata or {}).get(OUTCOME) or RunOutcome(0.0, error=error.message).text()
         await self._activity.hold_back()
         return text
 
@@ -316,6 +320,12 @@ async def _execute(
         raise to_server_error(error, hide) from None
     finally:
         await engine.close()
+
+
+def failed_run(outcome: RunOutcome, text: str) -> TerminalError:
+    """Return the error with which the server stores a failed run, so that its console shows it as one."""
+    status = REFUSED if outcome.is_refused else FAILED
+    return TerminalError(outcome.failure, status, {OUTCOME: text})
 
 
 def to_server_error(error: Exception, hide: Callable[[str], str]) -> TerminalError | RetryableError:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from attrs import asdict
 from h2.events import DataReceived
 from hypercorn import protocol
 from hypercorn.asyncio import serve
@@ -35,8 +36,9 @@ from restate.retry_policy import InvocationRetryPolicy
 from cognition import ConfigError
 from interpreters.durable._leaving import Leaving
 from interpreters.durable.definition import DurableAgent
-from interpreters.durable.restate._client import ANSWER, HEAR, WAITER, entrance_name, versioned_name
-from interpreters.durable.restate._context import BYTES, execute
+from interpreters.durable.operations import pending_answer
+from interpreters.durable.restate._client import ANSWER, HEAR, PENDING, VERSION, WAITER, entrance_name, versioned_name
+from interpreters.durable.restate._context import BYTES, execute, failed_run
 from interpreters.durable.run import Take, run_durably, run_worker
 from interpreters.durable.serialization import RunOutcome
 from interpreters.loop.errors import PendingError
@@ -76,8 +78,6 @@ RETRIES: Final = InvocationRetryPolicy(
 
 It is never dropped: its message has been acknowledged.
 """
-
-VERSION: Final = "version"
 
 TOO_EARLY: Final = b"the turn waits for answers"
 """Returned for a message that can't be taken yet."""
@@ -162,11 +162,20 @@ def _sessions(agent: DurableAgent, take: Take, on: On, leaving: Leaving) -> Virt
         if not ended.pending and (woken := await context.get(WAITER, type_hint=str)) is not None:
             context.clear(WAITER)
             context.resolve_awakeable(woken, b"", serde=BYTES)
+        if ended.pending:
+            context.set(PENDING, {"at": ended.at, "waits_for": [asdict(pending_answer(one)) for one in ended.pending]})
+        elif not ended.is_refused and await context.get(PENDING, type_hint=dict) is not None:
+            context.clear(PENDING)
+        if ended.failure:
+            raise failed_run(ended, text.decode())
         return text
 
     @made.handler("work", input_serde=BYTES, output_serde=BYTES)
     async def work(context: ObjectContext, task: bytes) -> bytes:
-        return await attempt(context, task, run_worker)
+        text = await attempt(context, task, run_worker)
+        if (ended := RunOutcome.read(text.decode())).failure:
+            raise failed_run(ended, text.decode())
+        return text
 
     return made
 

@@ -182,9 +182,9 @@ class RestateSessions:
             raise DurableError("the server gave up waiting for the run; ask for its result again")
         if reply.status == CANCELLED:
             raise DurableError("the run was cancelled")
-        if reply.status >= 300:
+        if reply.status >= 300 and reply.outcome is None:
             raise DurableError(reply.problem())
-        ended = RunOutcome.read(reply.body.decode())
+        ended = RunOutcome.read(reply.outcome or reply.body.decode())
         if ended.error:
             raise run_error(ended.error)
         return ended

@@ -12,21 +12,26 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
-from cognition import CogstepError, Input, UserSpoke
+from cognition import AskApproval, AskUser, CancelEffect, CogstepError, Input, ReviewPlan, UserSpoke
+from cognition.steps.decisions import EFFECT_TYPES
 from cognition.values.content import text_with_placeholders
 from interpreters.recording._visit import collect
 from interpreters.recording.collections import Collection, Place, Recording
-from interpreters.recording.journal import JournalError, JournalReader, NotAJournalError, Origin
+from interpreters.recording.journal import JournalError, JournalReader, NotAJournalError, Origin, Record
 from interpreters.recording.journal.payloads import MARK
 from interpreters.recording.journal.reader import INPUT_TAGS
 from interpreters.recording.journal.strict_lines import LONGEST
 from interpreters.recording.recorder import path_of
 from interpreters.recording.sessions._file_recording import FileRecording
 
-Status = Literal["open", "interrupted", "idle"]
-"""Status of a session. ``open``: a session is writing it. ``interrupted``: it ends inside a turn, for example one that
-waits for an answer. ``idle``: it ends after a turn.
+Status = Literal["open", "waiting", "interrupted", "idle"]
+"""Status of a session. ``open``: a session is writing it. ``waiting``: it ends inside a turn that only waits for a
+person: for an approval, or for the answer to a question or a plan. ``interrupted``: it ends inside any other turn.
+``idle``: it ends after a turn.
 """
+
+ASKED_TAGS = frozenset(kind.tag for kind in (AskApproval, AskUser, ReviewPlan))
+EFFECT_TAGS = frozenset(kind.tag for kind in EFFECT_TYPES)
 
 SUFFIX = ".jsonl"
 """Suffix of the files that a directory's list includes."""
@@ -162,7 +167,7 @@ def summarize_session(recording: Recording) -> SessionInfo | None:
     reader = open_reader(recording)
     if reader is None:
         return None
-    records = turns = redacted = 0
+    records = turns = redacted = begun = 0
     title, damage, under_way = "", "", False
     with reader:
         header = reader.header
@@ -172,7 +177,7 @@ def summarize_session(recording: Recording) -> SessionInfo | None:
                 begins, ends, hides = classify_record(reader, line, records + 1)
                 records += 1
                 if begins:
-                    under_way = True
+                    under_way, begun = True, records
                     if not title and isinstance(event := reader.record(line, records).input, UserSpoke):
                         title = text_with_placeholders(event.text, event.parts)
                 if ends:
@@ -185,16 +190,19 @@ def summarize_session(recording: Recording) -> SessionInfo | None:
     try:
         about = recording.info()
         is_open = about is not None and recording.is_open()
+        if about is None:
+            return None
+        status: Status = "open" if is_open else "interrupted" if under_way else "idle"
+        if status == "interrupted" and not damage and _waits(recording, begun):
+            status = "waiting"
     except OSError:
-        return None
-    if about is None:
         return None
     return SessionInfo(
         reader.path,
         header.session,
         header.created,
         about.changed,
-        "open" if is_open else "interrupted" if under_way else "idle",
+        status,
         turns,
         records,
         about.bytes,
@@ -206,6 +214,32 @@ def summarize_session(recording: Recording) -> SessionInfo | None:
         reader.foreign,
         recording.name,
     )
+
+
+def _waits(recording: Recording, begun: int) -> bool:
+    """Whether the turn that began with this record only waits for a person."""
+    in_flight: dict[str, str] = {}
+    try:
+        with JournalReader(recording.where) as reader:
+            for number, line in enumerate(reader.lines(), 1):
+                if number >= begun:
+                    _follow(reader.record(line, number), in_flight)
+    except JournalError:  # it has been changed since it was read first
+        return False
+    return bool(in_flight) and ASKED_TAGS.issuperset(in_flight.values())
+
+
+def _follow(record: Record, in_flight: dict[str, str]) -> None:
+    """Update the effects in flight, by id with their tags, by a record."""
+    in_flight.pop(str(getattr(record.input, "effect_id", "")), None)
+    for decision in record.decisions:
+        if not isinstance(decision, dict):
+            continue
+        kind, effect_id = decision.get("type"), str(decision.get("effect_id", ""))
+        if kind == CancelEffect.tag:
+            in_flight.pop(effect_id, None)
+        elif kind in EFFECT_TAGS:
+            in_flight[effect_id] = str(kind)
 
 
 def classify_record(reader: JournalReader, line: bytes, number: int) -> tuple[bool, bool, bool]:

@@ -34,15 +34,21 @@ class SqlStore:
         url: ``sqlite:///sessions.db`` or ``postgresql://user:password@host/database``.
         executor: name of this process in ``executors``, up to 200 printable characters; for a program with several
             processes.
+        connections: the maximum number of this process's connections to PostgreSQL, at least 1. Callers wait while all
+            are in use. None changes nothing: it is 12 unless another object set it. SQLite ignores it.
 
     Raises:
-        ConfigError: the executor's name is invalid.
+        ConfigError: the executor's name is invalid, or connections is less than 1.
         StoreError: the URL is invalid, or the extra ``sql`` is not installed.
     """
 
-    def __init__(self, url: str, *, executor: str = "") -> None:
+    def __init__(self, url: str, *, executor: str = "", connections: int | None = None) -> None:
         _check_executor(executor)
+        if connections is not None and connections < 1:
+            raise ConfigError(f"connections has to be at least 1, not {connections}")
         self._database = database_of(url)
+        if connections is not None:
+            self._database.limit(connections)
         self._membership = _membership_of(self._database)
         if executor:
             self._membership.name = executor

@@ -30,6 +30,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from interpreters.recording.store import schema
 from interpreters.recording.store._errors import StoreError
 from interpreters.recording.store.locations import Location, locate
+from interpreters.recording.store.pools import WAITS, BoundedPool, explain_wait, given_arguments
 from runtime.files import UnusableFileError, check_regular, make_private
 from runtime.models.installation import install_line
 
@@ -52,6 +53,11 @@ BUSY = 30.0
 KEPT = 4
 """Maximum number of reserved connections for single statements."""
 
+CONNECTIONS = 12
+"""Maximum number of a process's connections to a PostgreSQL database, unless ``limit`` sets another one."""
+
+SQLITE_CONNECTIONS = 64 + KEPT
+
 CHECKPOINT = 8000
 """Pages of SQLite's write-ahead log, 32 MB, before a checkpoint. It waits for the disk, so the limit is above SQLite's
 default.
@@ -73,6 +79,9 @@ SQLITE_HELP = {
 """Advice by words in SQLite's messages."""
 
 POSTGRESQL_HELP = {
+    "connection slots": "end other programs that use it, or raise its max_connections",
+    "too many clients": "end other programs that use it, or raise its max_connections",
+    "too many connections": "end other programs that use it, or raise the limit of that role or database",
     "password": "see that the user and PGPASSWORD or ~/.pgpass are right",
     "no pg_hba.conf entry": "have its server let this user in from here",
     "database": "make it with `createdb`, or name the one that is meant",
@@ -82,8 +91,6 @@ POSTGRESQL_HELP = {
     "option": "leave that option out",
     "read-only": "name the server that takes changes",
     "No space left": "make room on its server's disk",
-    "connection slots": "end other programs that use it, or raise its max_connections",
-    "too many clients": "end other programs that use it, or raise its max_connections",
     "no equivalent": "choose a name that the encoding of the database knows",
     "permission denied": "see that the user may do that",
 }
@@ -107,17 +114,6 @@ or stops.
 
 _TABLES = "SELECT 1 FROM sqlite_master LIMIT 1"
 
-# A vanished machine is found within seconds, and not when the system's two hours are over.
-POSTGRESQL: dict[str, Any] = {
-    "connect_timeout": 10,
-    "application_name": "cogstep",
-    "client_encoding": "utf8",  # whatever the database's is: of one without any, texts would come as bytes
-    "keepalives_idle": 10,
-    "keepalives_interval": 3,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
-}
-
 
 class Database:
     """One process's access to one database. ``database_of`` returns the same object for equal URLs."""
@@ -125,6 +121,7 @@ class Database:
     def __init__(self, location: Location) -> None:
         self.location = location
         self.now: ColumnElement[Any] = schema.NOW[location.kind]
+        self._limit = CONNECTIONS if location.kind == "postgresql" else SQLITE_CONNECTIONS
         self._engine = self._new_engine()
         self._kept: deque[PoolProxiedConnection] = deque()
         """Idle connections that are permanently taken from the pool."""
@@ -150,15 +147,17 @@ class Database:
         if location.kind == "sqlite":  # a file that has gone is not made again by whoever looks into it
             url = url.set(database=f"file:{quote(os.fsencode(location.path))}", query={"mode": "rw", "uri": "true"})
         else:
-            given = {name: value for name, value in POSTGRESQL.items() if name not in location.url.query}
+            given = given_arguments(location.url.query)
         try:
             engine = create_engine(
                 url,
                 isolation_level="AUTOCOMMIT",  # a statement is a transaction, in one round trip
                 connect_args=given,
                 hide_parameters=True,  # what a session said stands in no error
-                pool_size=4 + KEPT,
-                max_overflow=60,
+                poolclass=BoundedPool,
+                pool_size=self._limit if location.kind == "postgresql" else 2 * KEPT,
+                max_overflow=0 if location.kind == "postgresql" else SQLITE_CONNECTIONS - 2 * KEPT,
+                pool_timeout=WAITS,
                 pool_use_lifo=True,
             )
         except ImportError as error:  # it is there, and what it stands on is not
@@ -169,8 +168,30 @@ class Database:
         event.listen(engine, "connect", _set_up_sqlite if location.kind == "sqlite" else _set_up_postgresql)
         return engine
 
+    def limit(self, connections: int) -> None:
+        """Set the maximum number of this process's connections to PostgreSQL, at least 1.
+
+        Connections beyond it are closed once they are not in use. SQLite has no such limit.
+        """
+        if self.location.kind != "postgresql" or connections == self._limit:
+            return
+        with self._seeing:
+            before, kept = self._engine, self._kept
+            self._closing.detach()
+            self._limit = connections
+            self._engine, self._kept = self._new_engine(), deque()
+            self._closing = self._close_when_dropped()
+        _close(before, kept)
+
+    def close_surplus(self) -> None:
+        """Close connections that were idle all the time since the last call. For threads that call it regularly."""
+        if self.location.kind == "postgresql" and isinstance(self._engine.pool, BoundedPool):
+            self._engine.pool.close_surplus()
+
     def error(self, error: BaseException, what: str = "") -> StoreError:
         """Return a driver's error as one line without a password and without values."""
+        if waited := explain_wait(error, self._limit):
+            return self._fault(waited)
         cause = getattr(error, "orig", None) or error
         said = self.location.hide_password(str(cause)).strip().partition("\n")[0]
         if self.location.kind == "sqlite":
@@ -285,7 +306,9 @@ class Database:
             if self.location.kind == "sqlite":  # there is no server that could be back in a moment
                 raise self.error(error) from error
             return None
-        if file == self._file and len(kept) < KEPT:
+        if kept is not self._kept:  # the limit has changed meanwhile
+            connection.invalidate()
+        elif file == self._file and len(kept) < min(KEPT, self._limit // 2):
             kept.append(connection)
         elif file != self._file:  # it was replaced meanwhile
             connection.invalidate()

@@ -283,22 +283,33 @@ class TestRestate:
 
         assert asked == forced
 
-    def test_only_a_run_that_has_begun_is_at_work(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One that waits for the end of a turn, or behind another one, is no part of the turn that is cancelled."""
+    @pytest.mark.parametrize("waits", [False, True])
+    def test_only_a_run_that_has_begun_is_at_work(self, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One that waits for the end of a turn, or behind another one, is no part of the turn that is cancelled.
+
+        Nor is a message that a process has just begun to look at, while the turn waits for answers.
+        """
         from interpreters.durable.restate import _client
 
         own, versioned = "cogstep.a", _client.versioned_name("a", "1")
         rows = [
-            {"id": "running", "target_service_name": own, "status": "suspended"},
+            {"id": "running", "target_service_name": own, "target_handler_name": "run", "status": "suspended"},
             {"id": "of-running", "target_service_name": versioned, "status": "running", "invoked_by_id": "running"},
-            {"id": "asleep", "target_service_name": own, "status": "suspended"},
-            {"id": "inbox", "target_service_name": own, "status": "pending"},
-            {"id": "behind", "target_service_name": own, "status": "suspended"},
+            {"id": "answer", "target_service_name": own, "target_handler_name": "answer", "status": "suspended"},
+            {"id": "of-answer", "target_service_name": versioned, "status": "running", "invoked_by_id": "answer"},
+            {"id": "asleep", "target_service_name": own, "target_handler_name": "run", "status": "suspended"},
+            {"id": "inbox", "target_service_name": own, "target_handler_name": "run", "status": "pending"},
+            {"id": "behind", "target_service_name": own, "target_handler_name": "run", "status": "suspended"},
             {"id": "of-behind", "target_service_name": versioned, "status": "pending", "invoked_by_id": "behind"},
         ]
-        reply = _client.HttpReply(200, json.dumps({"rows": rows}).encode())
-        monkeypatch.setattr(_client, "_call", lambda *_: reply)
+
+        def called(_method: str, _base: str, _path: str, body: bytes, *_: Any) -> _client.HttpReply:
+            found = [{"key": _client.PENDING}] * waits if b"FROM state" in body else rows
+            return _client.HttpReply(200, json.dumps({"rows": found}).encode())
+
+        monkeypatch.setattr(_client, "_call", called)
         found = _client.RestateServer.at("http://a:1", "http://a:2").invocations("a", "ada")
 
         at_work = {one["id"]: one["at_work"] for one in found}
-        assert at_work == {"running": True, "asleep": False, "inbox": False, "behind": False}
+        others = dict.fromkeys(("asleep", "inbox", "behind"), False)
+        assert at_work == {"running": not waits, "answer": True} | others

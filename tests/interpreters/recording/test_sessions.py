@@ -30,7 +30,7 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from interpreters import Agent, Approval, AsyncAgent, fakes, tool
+from interpreters import LATER, Agent, Approval, AsyncAgent, fakes, tool
 from interpreters.recording.journal import Journal
 from interpreters.recording.journal.payloads import LARGE, directory_of
 from interpreters.recording.sessions import (
@@ -164,6 +164,30 @@ def test_the_status_says_what_can_be_done_with_it(everything: Path, tmp_path: Pa
         assert [one.turns for one in listed] == [1, 0, 0]
     assert isinstance(first := next(list_sessions(tmp_path)), SessionInfo)
     assert first.status == "idle"
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_turn_that_only_waits_for_a_person_is_no_interrupted_one(answered: bool, tmp_path: Path) -> None:
+    """One that waits for a model's reply is: nobody can answer it."""
+
+    @tool(approval=True)
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    replies = [[call("price", item="plum"), call("pay")], "It is paid."]
+    path = tmp_path / "a.jsonl"
+    model = ScriptedModel(replies[: 1 + answered])
+    with Agent(model, [price, pay], journal=path, approve=lambda _request: LATER) as agent:
+        agent.run("Pay!")
+        (effect,) = agent.pending
+        if answered:
+            agent.answer(str(effect.effect_id), True)
+    lines = path.read_bytes().splitlines(keepends=True)
+    (tmp_path / "b.jsonl").write_bytes(b"".join(lines[:2]))
+    listed = [one.status for one in list_sessions(tmp_path) if isinstance(one, SessionInfo)]
+
+    assert listed == ["idle" if answered else "waiting", "interrupted"]
 
 
 def test_bad_files_come_with_the_reason(everything: Path, tmp_path: Path) -> None:
