@@ -24,7 +24,7 @@ from interpreters.durable.restate._serving import listen, serve_on
 
 HERE = Path(__file__).resolve().parents[3]
 FOLDER = HERE / ".restate"
-"""Where `make restate-server` puts the server."""
+"""Where `make servers` puts the server."""
 
 CONFIG = """
 disable-telemetry = true
@@ -52,7 +52,7 @@ PATIENCE = 30.0
 
 
 def server_program() -> str | None:
-    """The server's program: by RESTATE_SERVER, in the folder that `make restate-server` fills, or on the path."""
+    """The server's program: by RESTATE_SERVER, in the folder that `make servers` fills, or on the path."""
     named = os.environ.get("RESTATE_SERVER")
     if named:
         return named
@@ -60,7 +60,7 @@ def server_program() -> str | None:
     return str(found[0]) if found else shutil.which("restate-server")
 
 
-MISSING = "there is no Restate server here: `make restate-server` puts one into .restate, or RESTATE_SERVER names it"
+MISSING = "there is no Restate server here: `make servers` puts one into .restate, or RESTATE_SERVER names it"
 
 
 def free_port() -> int:

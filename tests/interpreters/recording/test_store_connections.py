@@ -54,22 +54,28 @@ def test_a_file_that_comes_while_a_thread_looks_for_it_is_not_taken_for_one_that
 ) -> None:
     """Else the connections of the other threads are given up, and nobody closes them."""
     store = store_of("sqlite", tmp_path)
-    looked, wrote, stat = Event(), Event(), os.stat
+    looked, wrote = Event(), Event()
 
-    def late(path: Any) -> os.stat_result:
-        try:
-            return stat(path)
-        except FileNotFoundError:
-            if not looked.is_set():
-                looked.set()
-                wrote.wait(0.2)  # unless that waits for this
-            raise
+    class LateOs:
+        """The module as the store sees it, of which the first look at no file takes long."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(os, name)
+
+        def stat(self, path: str) -> os.stat_result:
+            try:
+                return os.stat(path)
+            except FileNotFoundError:
+                if not looked.is_set():
+                    looked.set()
+                    wrote.wait(0.2)  # unless that waits for this
+                raise
 
     def write() -> None:
         written(store, "ada")
         wrote.set()
 
-    monkeypatch.setattr(database.os, "stat", late)
+    monkeypatch.setattr(database, "os", LateOs())
     looker = Thread(target=store._database._see_file)
     looker.start()
     assert looked.wait(20)
