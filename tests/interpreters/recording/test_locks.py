@@ -19,7 +19,7 @@ import pytest
 from cognition import ConfigError, EchoEngine, UserSpoke
 from interpreters import Agent, AsyncAgent, replay, tool
 from interpreters.hosting import AgentHost, ModelChoice
-from interpreters.recording.journal import Journal, JournalLockedError, JournalWriteError
+from interpreters.recording.journal import Journal, JournalLockedError, JournalWriteError, locking
 from interpreters.recording.journal.locking import FEWEST, LockedFile, is_being_written
 from interpreters.testing.fakes import ScriptedModel, call
 from tests.interpreters.journals import small
@@ -403,8 +403,11 @@ def test_a_journal_that_is_closed_while_it_is_written_is_closed_after_the_record
         journal.write(spoken, EchoEngine().step(replay(path).state, spoken))
 
 
-def test_a_file_that_another_thread_closes_is_none_of_those_that_are_open(tmp_path: Path) -> None:
+def test_a_file_that_another_thread_closes_is_none_of_those_that_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else a locked recording is called one that can't be locked."""
+    monkeypatch.setattr(locking, "COLLECTIONS", 1)
     with LockedFile(tmp_path / "a", os.O_WRONLY | os.O_CREAT) as one, LockedFile(tmp_path / "a", os.O_WRONLY) as two:
         assert one.lock()
         closing = LockedFile(tmp_path / "b", os.O_WRONLY | os.O_CREAT)

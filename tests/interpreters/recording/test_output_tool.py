@@ -102,7 +102,8 @@ def test_a_result_that_a_request_shortens_is_read_again_by_its_call(tmp_path: Pa
             return fakes.call(cut[0][1], call=cut[0][2])
         return "Done."
 
-    with Agent(fakes.FunctionModel(answer), [page, output_tool(path)], journal=path, context_tokens=1600) as agent:
+    tools, model = [page, output_tool(path)], fakes.FunctionModel(answer)
+    with Agent(model, tools, journal=path, context_tokens=1600, compact_at=None) as agent:
         agent.run("Read the pages.")
     assert seen == ["ReadOutput", "call-1-1-1"]
     assert results(agent)[-1] == f"{PAGE}\n[characters 0 to {len(PAGE)} of {len(PAGE)}]"

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 from interpreters.cli.main import parser
 from interpreters.cli.options.arguments import Parser
 
-SAMPLES = ("x", "1", "0.5", "1.1", "name=x", "module:name", "1024", "all", "90m", "questions")
+SAMPLES = ("x", "1", "0.5", "1.1", "name=x", "module:name", "1024", "all", "90m", "questions", "waiting,failed")
 
 
 def leaves(command: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, Parser]]:
