@@ -658,7 +658,7 @@ def test_another_user_than_root_is_confined_alike(tmp_path: Path) -> None:
     user = 65534 if os.geteuid() == 0 else os.geteuid()
     program = next((one for one in (sys.executable, "/usr/bin/python3") if _can_run(one, user)), None)
     if program is None:
-        pytest.skip("the other user can run no Python here")
+        pytest.skip("the other user can run no Python of this version here")
     top = Path("/tmp") / f"cogstep-user-{os.getpid()}"
     try:
         where = place(top)
@@ -680,8 +680,10 @@ def test_another_user_than_root_is_confined_alike(tmp_path: Path) -> None:
 
 
 def _can_run(program: str, user: int) -> bool:
+    """Whether the user can run this Python, and it is of the version whose code a confined process is given."""
+    code = f"import sys; open({start.__file__!r}); sys.exit(sys.version_info[:2] != {sys.version_info[:2]})"
     try:
-        run = subprocess.run([program, "-I", "-c", f"open({start.__file__!r})"], user=user, stderr=-3, check=False)
+        run = subprocess.run([program, "-I", "-c", code], user=user, stderr=-3, check=False)
     except OSError:
         return False
     return run.returncode == 0
