@@ -1133,6 +1133,19 @@ def test_a_state_that_was_made_by_hand_does_not_get_stuck() -> None:
     assert (asked(session).purpose, asked(session).seconds) == ("answer", 40.0)
 
 
+@pytest.mark.parametrize("edition", [1, 2])
+def test_a_state_made_by_hand_learns_nothing_from_a_refusal_of_no_request(edition: int) -> None:
+    session = compacting(edition=edition)
+    phase = session.state.phase
+    assert isinstance(phase, Compacting)
+    session.state = evolve(session.state, phase=evolve(phase, until=0))
+
+    session(ModelFailed(phase.effect_id, TOO_LONG))
+
+    assert len(told(session, NotCompacted)) == 1
+    assert session.state.window.scale == 1.0
+
+
 def events(session: Session, draw: st.DataObject) -> Iterator[Input]:
     """A long random session: turns that read pages of any size, and summaries of every kind."""
     for _ in range(draw.draw(st.integers(1, 4))):

@@ -328,6 +328,8 @@ def test_a_summary_is_done_without_before_a_model_is_called_whose_breaker_is_ope
     of(CompactionAsked())
 
     fail(of, "fatal")
+    assert not told(of, NotCompacted), "the same model is asked in a prompt of its own"
+    fail(of, "fatal")
 
     assert told(of, NotCompacted)
     assert not calls(of)
