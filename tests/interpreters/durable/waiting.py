@@ -266,6 +266,7 @@ def main() -> None:
     parser.add_argument("--work", action="store_true")
     parser.add_argument("--server", nargs=3, metavar=("INGRESS", "ADMIN", "ADDRESS"))
     given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
     if given.work:
         if given.server:
             work_on_restate(given.url, given.folder, *given.server)
