@@ -1,4 +1,4 @@
-"""The operator's view of durable sessions: what runs, what waits, what failed, and what to do about it.
+"""The operator's view of durable sessions: list, repair and measure their runs.
 
     operations = DBOSOperations("postgresql://ada@db.example/agents")     # or RestateOperations("http://...:9070")
     operations.runs()                       # [DurableRun(id='ada:5b...', status='waiting', ...), ...]

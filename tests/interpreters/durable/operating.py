@@ -19,7 +19,9 @@ from collections.abc import Callable, Iterable
 from contextlib import redirect_stdout
 from typing import Any
 
-from cognition import Failure, UserMessage
+import pytest
+
+from cognition import CogstepError, Failure, UserMessage
 from interpreters import LATER, ToolContext, tool
 from interpreters.cli.main import main
 from interpreters.durable._errors import DurableError
@@ -203,6 +205,38 @@ def main_on_dbos(url: str) -> None:
         worker.kill()
         worker.communicate()
     print("as commanded")
+
+
+def answer_and_what_waits_behind(sessions: Any, operations: DurableOperations) -> None:
+    """An answer continues the turn, and then the message behind it is worked on."""
+    sessions.result(sessions.send("answered", "pay 3"), PATIENCE)
+    behind = sessions.send("answered", "Hi!")
+    with pytest.raises(CogstepError, match=r"nothing waits for an answer under '9\.9\.9'"):
+        operations.answer("answered", "9.9.9", True)
+    with pytest.raises(CogstepError, match="there is no run and no session 'nobody'"):
+        operations.answer("nobody", "1.1.1", True)
+    run = operations.answer("answered", "1.1.1", True)
+
+    assert sessions.result(run, PATIENCE).turn == 1
+    assert sessions.result(behind, PATIENCE).turn == 2
+    assert operations.runs("answered") == []
+
+
+def cancel_a_turn_and_a_message(sessions: Any, operations: DurableOperations) -> None:
+    """A waiting turn is closed, a queued message is taken back, and the next one is worked on."""
+    asked = sessions.send("cancelled", "pay 4")
+    sessions.result(asked, PATIENCE)
+    behind, last = (sessions.send("cancelled", text) for text in ("never", "Hi!"))
+    wait_until(lambda: "answers" in one_of(operations.runs("cancelled"), behind).reason)
+    assert operations.cancel(behind) == behind
+    closing = operations.cancel(asked, "a wrong invoice")
+
+    assert sessions.result(closing, PATIENCE).finished.outcome.reason == "a wrong invoice"
+    assert sessions.result(last, PATIENCE).turn == 2
+    assert one_of(operations.runs("cancelled"), behind).status == "cancelled"
+    for target, said in ((behind, "has ended"), (last, "has ended"), ("nobody", "no session 'nobody'")):
+        with pytest.raises(CogstepError, match=said):
+            operations.cancel(target)
 
 
 if __name__ == "__main__":

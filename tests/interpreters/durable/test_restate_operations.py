@@ -25,6 +25,8 @@ from tests.interpreters.durable.operating import (
     PATIENCE,
     TOLD,
     agent_named,
+    answer_and_what_waits_behind,
+    cancel_a_turn_and_a_message,
     command,
     one_of,
     refusal,
@@ -167,40 +169,14 @@ class TestActing:
     def test_an_answer_continues_the_turn_and_then_what_waits_behind_it(
         self, told: Told, operations: RestateOperations, server: Server
     ) -> None:
-        sessions = told[0]
-        sessions.result(sessions.send("answered", "pay 3"), PATIENCE)
-        behind = sessions.send("answered", "Hi!")
-        with pytest.raises(CogstepError, match=r"nothing waits for an answer under '9\.9\.9'"):
-            operations.answer("answered", "9.9.9", True)
-        with pytest.raises(CogstepError, match="there is no run and no session 'nobody'"):
-            operations.answer("nobody", "1.1.1", True)
         with pytest.raises(CogstepError, match="an answer needs the recordings"):
             RestateOperations(server.admin).answer("answered", "1.1.1", True)
-        run = operations.answer("answered", "1.1.1", True)
-
-        assert sessions.result(run, PATIENCE).turn == 1
-        assert sessions.result(behind, PATIENCE).turn == 2
-        assert operations.runs("answered") == []
+        answer_and_what_waits_behind(told[0], operations)
 
     def test_a_waiting_turn_is_closed_and_a_queued_message_is_taken_back(
         self, told: Told, operations: RestateOperations
     ) -> None:
-        sessions = told[0]
-        asked = sessions.send("cancelled", "pay 4")
-        sessions.result(asked, PATIENCE)
-        behind, last = (sessions.send("cancelled", text) for text in ("never", "Hi!"))
-        wait_until(lambda: "answers" in one_of(operations.runs("cancelled"), behind).reason)
-        assert operations.cancel(behind) == behind
-        closing = operations.cancel(asked, "a wrong invoice")
-
-        ended = sessions.result(closing, PATIENCE).finished
-        assert ended is not None
-        assert ended.outcome.reason == "a wrong invoice"  # type: ignore[union-attr]
-        assert sessions.result(last, PATIENCE).turn == 2
-        assert one_of(operations.runs("cancelled"), behind).status == "cancelled"
-        for target, said in ((behind, "has ended"), (last, "has ended"), ("nobody", "no session 'nobody'")):
-            with pytest.raises(CogstepError, match=said):
-                operations.cancel(target)
+        cancel_a_turn_and_a_message(told[0], operations)
 
     def test_a_refused_run_is_executed_again_as_a_new_one(self, told: Told, operations: RestateOperations) -> None:
         sessions = told[0]
