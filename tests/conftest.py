@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import os
+import random
 import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -49,13 +51,31 @@ SLOW = Path(__file__).with_name("slow.txt")
 """Slow tests: functions, and beginnings of ids with parameters. ``python tests/slow.py`` measures and writes it."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow tests, which ``make test`` leaves to ``make test-all``."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    explanation = "start no test after this time: the others are skipped. Each run begins in another place"
+    parser.addoption("--seconds", type=float, metavar="S", help=explanation)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the slow tests, which ``make test`` leaves to ``make test-all``. Where the time is bounded, begin at another
+    test each time, so that each has its turn on a slow machine too. The workers of a run have to agree on it.
+    """
     listed = SLOW.read_text("utf-8").splitlines()
     functions, beginnings = set(listed), tuple(name for name in listed if "[" in name)
     for item in items:
         if item.nodeid.partition("[")[0] in functions or item.nodeid.startswith(beginnings):
             item.add_marker("slow")
+    if config.getoption("--seconds", None) is not None:
+        run = getattr(config, "workerinput", {}).get("testrunuid")
+        first = random.Random(run).randrange(len(items) or 1)
+        items[:] = items[first:] + items[:first]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    seconds = item.config.getoption("--seconds", None)
+    if seconds is not None and time.monotonic() > item.config.stash[BEGAN] + seconds:
+        pytest.skip(f"the {seconds:g} seconds of this run are over")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -83,11 +103,13 @@ CLOSING = 180.0
 there, for a minute and more. Then the run ends, with the tracebacks of all threads: the limit is an exception in the
 main thread, and a block that hangs in its ``finally``, or a lock of Python's own, keeps that from coming anywhere."""
 
+BEGAN = pytest.StashKey[float]()
 LIMIT = pytest.StashKey[float]()
 ERRORS = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[BEGAN] = time.monotonic()
     with contextlib.suppress(OSError):  # mutmut's own is no file: it looks after the time of its runs itself
         config.stash[ERRORS] = os.dup(sys.stderr.fileno())  # what tests write is taken in later
 

@@ -37,6 +37,8 @@ SURVIVED, KILLED, UNREACHED, TIMEOUT = 0, 1, 33, 36
 PATIENCE = 20
 """A test that takes so many times its time, and :data:`GRACE` seconds more, won't end."""
 GRACE = 5
+WHOLE_TEST = 600
+"""Seconds that a test may take without a mutant, noting all that it calls, on a machine that does other things too."""
 SLOTS = os.cpu_count() or 2
 """So many mutants are tried at once."""
 MEMORY = 8 << 30
@@ -192,7 +194,7 @@ class Recorder:
 def record_part(part: int, parts: int) -> dict[str, Any]:
     recorder = Recorder(part, parts)
     trampoline.wrap_in_trampoline = recorder.wrap  # type: ignore[assignment]  # the modules import it from there
-    run_pytest(recorder)
+    run_pytest(recorder, f"--timeout={WHOLE_TEST}")
     return recorder.result()
 
 
@@ -204,6 +206,8 @@ def record_reach() -> Reach:
         if found["failed"]:
             sys.exit(f"without a mutant these fail: {', '.join(found['failed'][:10])}")
         reach.add(found)
+    if not reach.seconds:
+        sys.exit("no test was found: do the chosen files exist?")
     return reach
 
 

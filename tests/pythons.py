@@ -2,6 +2,7 @@
 
     python tests/pythons.py                            every one that is installed; names those that are not
     python tests/pythons.py 3.13 --pytest -k journal   one of them; what follows ``--pytest`` goes to pytest
+    python tests/pythons.py --seconds 600              only tests that begin within ten minutes
     make test-pythons                                  the first, after the set-up
 
 3.12 and 3.13 are looked for on the path and in pyenv's and uv's folders. Each gets an environment in ``.venv/``, with
@@ -38,6 +39,8 @@ NEEDS_MORE = "tests/cognition/steps/test_schema.py"
 """The one file of the core's tests that needs a compiled package: jsonschema's."""
 STACK = 120_000
 """KB of Node's stack. Python bounds its own use of the stack in WebAssembly by what it expects Node to have."""
+SET_UP = 120
+"""Seconds that an environment may take. With less for a Python than this, it is left out."""
 
 
 def candidates(version: str) -> Iterator[str]:
@@ -104,13 +107,13 @@ def run_in_node(arguments: Sequence[str]) -> int | None:
     script = ROOT / "tests" / "pyodide.mjs"
     limit = ("sh", "-c", 'ulimit -s unlimited; exec "$@"', "sh")
     node = ("node", f"--stack-size={STACK}", str(script), str(PYODIDE), str(ROOT))
-    chosen = arguments or ("tests/cognition", f"--ignore={NEEDS_MORE}")
-    return subprocess.run([*limit, *node, *QUICK, *chosen], check=False).returncode
+    return subprocess.run([*limit, *node, *QUICK, *arguments], check=False).returncode
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("versions", nargs="*", metavar="VERSION", help="3.12, 3.13 or 3.14; without any, all of them")
+    parser.add_argument("--seconds", type=float, metavar="S", help="start no test later than this")
     parser.add_argument("--pytest", nargs=argparse.REMAINDER, default=[], help="what follows goes to pytest")
     options = parser.parse_args()
     versions = options.versions or [*INSTALLED, IN_NODE]
@@ -118,10 +121,20 @@ def main() -> int:
         parser.error(f"there is no lane for Python {', '.join(sorted(unknown))}: choose 3.12, 3.13 or 3.14")
     results: list[str] = []
     failed = False
-    for version in versions:
+    ends = time.monotonic() + (options.seconds or 0)
+    for number, version in enumerate(versions):
         began = time.monotonic()
         print(f"== Python {version}", flush=True)
-        status = run_in_node(options.pytest) if version == IN_NODE else run_installed(version, options.pytest)
+        arguments = list(options.pytest)
+        if version == IN_NODE:
+            arguments = arguments or ["tests/cognition", f"--ignore={NEEDS_MORE}"]
+        if options.seconds is not None:
+            own = (ends - began) / (len(versions) - number) - SET_UP
+            if own <= 0:
+                results.append(f"Python {version}: not run, the time was over")
+                continue
+            arguments += ["--seconds", f"{own:.0f}"]
+        status = run_in_node(arguments) if version == IN_NODE else run_installed(version, arguments)
         if status is None:
             missing = "node and npm are not installed" if version == IN_NODE else f"no python{version} is installed"
             results.append(f"Python {version}: skipped, {missing}")

@@ -1,4 +1,6 @@
-"""A test that hangs ends the run, with the tracebacks of all threads: nobody waits for hours, and learns nothing."""
+"""A test that hangs ends the run, with the tracebacks of all threads: nobody waits for hours, and learns nothing.
+A run that is given its time ends in it.
+"""
 
 import subprocess
 import sys
@@ -65,13 +67,20 @@ def test_is_given_more_time(request):
     assert request.node.stash[tests.conftest.LIMIT] == 560
 """
 
+MANY = """
+@pytest.mark.parametrize("number", range(4))
+def test_takes_an_hour(number, request):
+    request.config.stash[tests.conftest.BEGAN] -= 3600
+    assert False
+"""
 
-def run(tests: str, folder: Path) -> "subprocess.CompletedProcess[str]":
+
+def run(tests: str, folder: Path, *more: str) -> "subprocess.CompletedProcess[str]":
     """Of tests with a limit of three seconds, and half a second beyond it."""
     file = folder / "test_hanging.py"
     file.write_text(BEGINNING + tests)
     options = ["-c", "pyproject.toml", "-p", "tests.conftest", "-p", "no:cacheprovider", "-o", "timeout=3"]
-    command = [sys.executable, "-m", "pytest", *options, str(file)]
+    command = [sys.executable, "-m", "pytest", *options, *more, str(file)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
 
 
@@ -101,3 +110,13 @@ def test_a_run_that_does_not_hang_goes_on(tmp_path: Path) -> None:
 
     assert "1 failed, 2 passed" in ended.stdout
     assert "Timeout (0" not in ended.stderr
+
+
+@pytest.mark.slow
+def test_a_run_whose_time_is_over_skips_the_rest(tmp_path: Path) -> None:
+    """CI gives its last tests what is left of its time; those that failed before are failures all the same."""
+    ended = run(MANY, tmp_path, "--seconds=900", "-rs")
+
+    assert ended.returncode == 1
+    assert "1 failed, 3 skipped" in ended.stdout
+    assert "the 900 seconds of this run are over" in ended.stdout
