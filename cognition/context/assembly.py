@@ -83,6 +83,7 @@ def assemble(
     now: float = 0.0,
     tokens: Callable[[int], int] = lambda characters: characters,
     anyway: bool = False,
+    first_words: bool = False,
 ) -> Assembly:
     """Choose among candidates.
 
@@ -96,10 +97,11 @@ def assemble(
         now: the present time for ages, in seconds since the epoch.
         tokens: converts characters to tokens, for the report.
         anyway: whether mandatory texts are included even if they exceed the room, because the room is an estimate.
+        first_words: as in ``scores_of``.
     """
     room = max(room, 0)
     known = {section.name: section for section in sections if section.name != CONVERSATION}
-    items = _score_candidates(candidates, known, message, now)
+    items = _score_candidates(candidates, known, message, now, first_words)
     groups = _group_by_section(items, known)
     problem = _unknown_section_error(items, known)
     own = next((section.share for section in sections if section.name == CONVERSATION), 0.0)
@@ -125,7 +127,7 @@ def assemble(
 
 
 def _score_candidates(
-    candidates: Sequence[Candidate], known: Mapping[str, Section], message: str, now: float
+    candidates: Sequence[Candidate], known: Mapping[str, Section], message: str, now: float, first_words: bool
 ) -> list[_Item]:
     """Return the candidates with their scores: 1 in a section that changes seldom and so ignores the message."""
     items = []
@@ -134,7 +136,8 @@ def _score_candidates(
         items.append(_Item(candidate, 1.0, candidate.mandatory or (section is not None and section.mandatory)))
     asked = [item for item in items if item.candidate.section in known]
     asked = [item for item in asked if known[item.candidate.section].changes == "often"]
-    scores = scores_of(message, [item.candidate.text for item in asked]) if asked else []
+    texts = [item.candidate.text for item in asked]
+    scores = scores_of(message, texts, first_words=first_words) if asked else []
     for item, score in zip(asked, scores, strict=True):
         item.score = apply_recency(score, item.candidate.at, now, known[item.candidate.section].recency)
     return items

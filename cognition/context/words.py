@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 LONGEST_WORD = 64
 """Characters of a word that count; queries do not need the end of a longer word."""
@@ -18,7 +18,7 @@ LONGEST_QUERY = 4_000
 """Characters read of a query: ordering accents takes time quadratic in their number."""
 
 MOST_WORDS = 24
-"""The most different words used of a query: from its beginning, or the rarest that occur."""
+"""The most different words used of a query: from its beginning, or the rarest that occur (``rarest_words``)."""
 
 LONGEST_MESSAGE = 20_000
 """Characters read at each end of a long query, such as a message with a pasted log: people ask before or behind it."""
@@ -118,6 +118,19 @@ def message_words(text: str) -> list[str]:
             else:
                 (stopped if word in STOP_WORDS else words)[word[:LONGEST_WORD]] = None
     return list(words or stopped)
+
+
+def rarest_words(counts: Mapping[str, int]) -> list[str]:
+    """Return the ``MOST_WORDS`` rarest words that occur, rarest first. Of equally rare words, those nearest to an end
+    of the message come first: a log is pasted before or behind its question.
+
+    Args:
+        counts: in how many texts each word of a message occurs, in the message's order.
+    """
+    last = len(counts) - 1
+    ranked = sorted((count, min(place, last - place), place) for place, count in enumerate(counts.values()) if count)
+    words = list(counts)
+    return [words[place] for _, _, place in ranked[:MOST_WORDS]]
 
 
 def _parts(text: str) -> Iterator[str]:

@@ -185,8 +185,9 @@ class RetryPolicy:
     """The longest wait in seconds, also for Retry-After."""
 
 
-EDITION = 2
-"""The newest edition of the decisions of ``LLMEngine``. Edition 1 is that of recordings that name none. In it:
+EDITION = 3
+"""The newest edition of the decisions of ``LLMEngine``. Before edition 3, only the first 24 words of a message count
+when candidates are chosen for it. Edition 1 is that of recordings that name none. In it:
 
 - any three equal calls in a row, or equal cycles of two or three, are a loop, whatever their results are: the third one
   does not run, and the model is not warned (``Limits.repeats`` has no effect);

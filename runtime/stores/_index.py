@@ -20,7 +20,7 @@ from pathlib import Path
 
 from attrs import evolve, frozen
 
-from cognition.context.words import words_of
+from cognition.context.words import MOST_WORDS, rarest_words, words_of
 from runtime.stores._file_snapshot import (
     FOLDERS,
     RACY,
@@ -341,18 +341,18 @@ class Index:
         return [self._row(0.0, id_) for (id_,) in self._file.execute(query, values).fetchall()]
 
     @_damage()
-    def rarest(self, words: Sequence[str], most: int) -> list[str]:
-        """Return the words, in order; of more than ``most`` the rarest that occur. Words are as in ``search``."""
-        if len(words) <= most:
+    def rarest(self, words: Sequence[str]) -> list[str]:
+        """Return the words, in order; of more than ``MOST_WORDS`` the rarest that occur. Words are as in ``search``."""
+        if len(words) <= MOST_WORDS:
             return list(words)
         self._file.execute("BEGIN")
         try:
-            counts = [(self._count(word), place) for place, word in enumerate(words)]
+            counts = {word: self._count(word) for word in words}
         finally:
             with contextlib.suppress(sqlite3.Error):
                 self._file.execute("ROLLBACK")
-        few = sorted((count, place) for count, place in counts if count)[:most]
-        return [words[place] for place in sorted(place for _, place in few)]
+        few = set(rarest_words(counts))
+        return [word for word in words if word in few]
 
     def _row(self, score: float, id_: int) -> FoundPassage:
         query = "SELECT name, line, day, title, text, hash FROM passages WHERE id = ?"

@@ -21,7 +21,7 @@ from typing import Literal, TypeVar, cast, get_args
 from attrs import frozen
 
 from cognition.base.checking import show
-from cognition.context.words import MOST_WORDS, message_words
+from cognition.context.words import message_words
 from runtime.closeable import Closeable
 from runtime.errors import MemoryStoreError
 from runtime.files import (
@@ -343,7 +343,7 @@ class MemoryFolder(Closeable):
         today = self._now().date()
 
         def find(index: Index) -> tuple[list[str], list[FoundPassage]]:
-            rarest = index.rarest(words, MOST_WORDS)
+            rarest = index.rarest(words)
             return rarest, index.search(rarest, filters, count, today)
 
         used, rows = self._with_index(find) if words and wanted else ([], [])

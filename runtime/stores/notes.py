@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from cognition.base.protocols import AttributeProtocolMeta
-from cognition.context.words import LONGEST_MESSAGE, MOST_WORDS
+from cognition.context.words import LONGEST_MESSAGE, MOST_WORDS, rarest_words
 from runtime.closeable import Closeable
 from runtime.errors import MemoryStoreError
 from runtime.files import check_private, make_private, reason_about
@@ -125,8 +125,7 @@ class Notes(Closeable):
         words: list[str] = WORD.findall(query)
         if len(words) <= MOST_WORDS:
             return words
-        counts = {word: self._count(word) for word in dict.fromkeys(words)}
-        return sorted((word for word, count in counts.items() if count), key=counts.__getitem__)[:MOST_WORDS]
+        return rarest_words({word: self._count(word) for word in dict.fromkeys(words)})
 
     def _count(self, word: str) -> int:
         query = "SELECT count(*) FROM words WHERE words MATCH ?"

@@ -188,6 +188,18 @@ def test_the_age_of_a_text_is_counted_up_to_the_message() -> None:
     assert score(1000.0 + 30 * 86_400) == pytest.approx(score(1000.0) / 2)
 
 
+@pytest.mark.parametrize(("edition", "fate"), [(1, "left_out"), (2, "left_out"), (3, "included")])
+def test_since_edition_3_all_of_a_long_message_is_compared(edition: int, fate: str) -> None:
+    """Before, what stood behind its first 24 words was not."""
+    engine = LLMEngine(AgentConfig(edition=edition))
+    message = f"{' '.join(f'w{number}' for number in range(30))} plums Ada"
+
+    step = engine.step(AgentState(), UserSpoke(message, context=(PLUMS,)))
+
+    assert isinstance(chosen := step.decisions[0], ContextChosen)
+    assert [choice.fate for choice in chosen.choices] == [fate]
+
+
 def test_a_message_that_is_too_long_is_the_messages_fault() -> None:
     engine = LLMEngine(AgentConfig(context_tokens=600, edition=1))
     step = engine.step(AgentState(), UserSpoke("plums " * 1000, context=(PLUMS,)))

@@ -46,6 +46,7 @@ def choose_context(draft: Draft, event: UserSpoke) -> bool:
         now=event.at,
         tokens=tokens,
         anyway=draft.costs is None and setup.config.edition > 1,
+        first_words=setup.config.edition < 3,
     )
     draft.decide(ContextChosen(done.choices, done.uses))
     if done.problem:

@@ -4,8 +4,16 @@ import pytest
 from hypothesis import given, strategies as st
 
 from cognition.context._stemmer import stem_of
-from cognition.context.relevance import HALF_LIFE, LONGEST_LOOKED_AT, PIECE, apply_recency, scores_of, words_in
-from cognition.context.words import query_words, words_of
+from cognition.context.relevance import (
+    HALF_LIFE,
+    LONGEST_LOOKED_AT,
+    OWN_WORDS,
+    PIECE,
+    apply_recency,
+    scores_of,
+    words_in,
+)
+from cognition.context.words import LONGEST_MESSAGE, MOST_WORDS, query_words, words_of
 
 TEXTS = st.text("ab cdé一二 C+3", max_size=40) | st.text(max_size=40)
 
@@ -65,6 +73,75 @@ def test_scores_are_those_that_stems_of_all_words_give(question: str, texts: lis
     assert scores_of(question, texts) == [
         sum(weights[stem] for stem in asked & stems) / sum(weights.values()) if asked else 0.0 for stems in found
     ]
+
+
+LOG = "\n".join(
+    f"12:00:{number:02d} worker-{number} took {number * 37} ms for /items/{number * 7}" for number in range(60)
+)
+"""As people paste it: 200 different words and more, before or behind their question."""
+
+
+@pytest.mark.parametrize("message", [f"{LOG}\nWhen does the bakery open?", f"When does the bakery open?\n{LOG}"])
+def test_a_question_beside_a_pasted_log_finds_what_it_asks_for(message: str) -> None:
+    """Only the first 24 words of a message counted once: a log in front hid the question."""
+    others = [f"worker-{number} was slow, it took long" for number in range(40)]
+
+    scores = scores_of(message, [*others, "The bakery opens at seven."])
+
+    assert max(scores[:-1]) < scores[-1]
+    assert scores[-1] >= 0.25, "the floor of the memory's section"
+
+
+def test_before_edition_3_only_the_first_words_of_a_message_count() -> None:
+    message = f"{LOG}\nWhen does the bakery open?"
+
+    assert scores_of(message, ["The bakery opens at seven."], first_words=True) == [0.0]
+    assert scores_of(message, ["The bakery opens at seven."]) == [2 / OWN_WORDS]
+
+
+@given(
+    st.lists(st.integers(0, 60), min_size=MOST_WORDS, max_size=80),
+    st.lists(st.lists(st.integers(0, 60), max_size=30), min_size=1, max_size=5),
+)
+def test_of_a_long_question_the_rarest_words_that_occur_count(asked: list[int], texts: list[list[int]]) -> None:
+    """A text that has some of them is all about the question: as many as a question has without a log beside it."""
+    words = list(dict.fromkeys(asked))
+    many = {word: sum(word in text for text in texts) for word in words}
+    counted = words
+    if len(words) > MOST_WORDS:
+        from_an_end = {word: min(place, len(words) - 1 - place) for place, word in enumerate(words)}
+        occurring = [word for word in words if many[word]]
+        counted = sorted(occurring, key=lambda word: (many[word], from_an_end[word]))[:MOST_WORDS]
+    weights = {word: (len(texts) // many[word]).bit_length() if many[word] else 1 for word in counted}
+    total = sum(weights.values())
+    if len(words) > MOST_WORDS:
+        own = [weights[word] for word in counted][:OWN_WORDS]
+        total = sum(own) + OWN_WORDS - len(own)
+
+    scores = scores_of(
+        " ".join(f"w{word}" for word in asked), [" ".join(f"w{word}" for word in text) for text in texts]
+    )
+
+    assert scores == [min(sum(weights[word] for word in counted if word in text) / total, 1) for text in texts]
+
+
+def test_as_many_words_as_count_are_a_short_question() -> None:
+    words = [f"w{number}" for number in range(MOST_WORDS + 1)]
+
+    assert scores_of(" ".join(words[:-1]), ["w0", "w0 w1"]) == [1 / (MOST_WORDS + 1), 3 / (MOST_WORDS + 1)]
+    assert scores_of(" ".join(words), ["w0", "w0 w1"]) == [1 / (OWN_WORDS + 1), 3 / (OWN_WORDS + 1)]
+    assert scores_of(" ".join(words), ["none"]) == [0.0]
+    assert scores_of(" ".join(words), [" ".join(words)]) == [1.0]
+
+
+def test_forms_of_a_word_are_one_in_a_long_question_too() -> None:
+    assert scores_of(f"{LOG} deployed bakeries", ["deploy a bakery"]) == [2 / OWN_WORDS]
+
+
+def test_the_middle_of_an_endless_message_does_not_count() -> None:
+    message = f"plums {'x ' * LONGEST_MESSAGE} pears {'x ' * LONGEST_MESSAGE} quinces"
+
+    assert scores_of(message, ["plums", "pears", "quinces"]) == [2 / 5, 0.0, 2 / 5]
 
 
 def test_short_words_with_digits_count() -> None:

@@ -72,12 +72,12 @@ def test_a_configuration_that_names_no_edition_is_of_the_first() -> None:
     assert from_data({"system": "Be brief.", "limits": {"steps": 4}}, AgentConfig) == AgentConfig(
         "Be brief.", limits=Limits(steps=4), edition=1
     )
-    assert from_data({"config": {}, "configs": [{}, {"edition": 2}]}, Header) == Header(
+    assert from_data({"config": {}, "configs": [{}, {"edition": 3}]}, Header) == Header(
         AgentConfig(edition=1), (AgentConfig(edition=1), AgentConfig())
     )
 
 
-@pytest.mark.parametrize("edition", [1, 2])
+@pytest.mark.parametrize("edition", [1, 2, 3])
 def test_the_edition_is_always_written(edition: int) -> None:
     """Also where it is the default, and nothing else that is."""
     config = AgentConfig(edition=edition)
@@ -87,17 +87,17 @@ def test_the_edition_is_always_written(edition: int) -> None:
 
 
 def test_new_sessions_have_the_newest_edition() -> None:
-    assert AgentConfig().edition == EDITION == 2
+    assert AgentConfig().edition == EDITION == 3
 
 
 @pytest.mark.parametrize(
     ("edition", "problem"),
     [
-        (0, "edition must be between 1 and 2, not 0$"),
-        (-1, "edition must be between 1 and 2, not -1$"),
+        (0, "edition must be between 1 and 3, not 0$"),
+        (-1, "edition must be between 1 and 3, not -1$"),
         (
-            3,
-            "edition must be between 1 and 2, not 3; a newer version of cogstep wrote it, so read it with that "
+            4,
+            "edition must be between 1 and 3, not 4; a newer version of cogstep wrote it, so read it with that "
             r"version$",
         ),
     ],
