@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # ------------------------------------------------------------------------------------------------------- the two lanes
 
 SLOW = Path(__file__).with_name("slow.txt")
-"""Slow tests: functions, and beginnings of ids with parameters. ``python tests/slow.py`` measures and writes it."""
+"""Slow tests: functions, beginnings of ids with parameters, and functions of which every so many parameters are quick.
+``python tests/slow.py`` measures and writes it.
+"""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -62,8 +65,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """
     listed = SLOW.read_text("utf-8").splitlines()
     functions, beginnings = set(listed), tuple(name for name in listed if "[" in name)
+    every = {name: int(step) for name, _, step in (line.partition(" every ") for line in listed) if step.isdecimal()}
+    seen: Counter[str] = Counter()
     for item in items:
-        if item.nodeid.partition("[")[0] in functions or item.nodeid.startswith(beginnings):
+        function = item.nodeid.partition("[")[0]
+        is_left_out = function in every and seen[function] % every[function]
+        seen[function] += 1
+        if is_left_out or function in functions or item.nodeid.startswith(beginnings):
             item.add_marker("slow")
     if config.getoption("--seconds", None) is not None:
         run = getattr(config, "workerinput", {}).get("testrunuid")
