@@ -457,6 +457,10 @@ def run_aside(work: Callable[[], T]) -> T:
 
 
 def should_log(record: logging.LogRecord) -> bool:
-    """Whether to log a record of DBOS. A cancelled or failed run gets no traceback: its caller gets the reason."""
+    """Whether to log a record of DBOS. A cancelled or failed run gets no traceback: its caller gets the reason. A run
+    that was taken just before this process ceased to work is handed over to others: that is no error either.
+    """
     expected = (DBOSAwaitedWorkflowCancelledError, RunFailedError)
-    return not (record.exc_info and isinstance(record.exc_info[1], expected))
+    if record.exc_info and isinstance(record.exc_info[1], expected):
+        return False
+    return not record.getMessage().endswith(": Event loop is closed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import logging
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -185,3 +186,20 @@ def test_a_tool_that_returns_though_it_is_cancelled_does_not_keep_a_process_at_w
             await step
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("message", "error", "is_logged"),
+    [
+        ("Error executing workflow s-1:a: Event loop is closed", None, False),
+        ("Error executing workflow s-1:a: no such table", None, True),
+        ("Exception encountered in asynchronous workflow:", dbos_steps.RunFailedError("limit", "{}"), False),
+        ("Exception encountered in asynchronous workflow:", ValueError("no"), True),
+    ],
+)
+def test_what_is_no_fault_is_not_logged(message: str, error: Exception | None, is_logged: bool) -> None:
+    """A run that DBOS takes while a process leaves is handed over, and a failed run tells its caller why."""
+    raised = None if error is None else (type(error), error, None)
+    record = logging.LogRecord("dbos", logging.ERROR, "", 0, message, (), raised)
+
+    assert dbos_steps.should_log(record) == is_logged
