@@ -105,6 +105,7 @@ class _Options:
                 continue
             place = 1
             while place < len(word) and word[place] in self.flags:
+                given.append((f"-{word[place]}", ""))
                 place += 1
             if place < len(word):
                 value = word[place + 1 :]
@@ -157,7 +158,7 @@ def is_psql(words: Texts) -> bool:
                 return False
         elif value and not WORD.fullmatch(value):
             return False
-    return ends or any(word[:1] == "-" and "l" in word and PSQL.flags.issuperset(word[1:]) for word in words)
+    return ends
 
 
 def is_mysql(words: Texts) -> bool:

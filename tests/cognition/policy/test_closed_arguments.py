@@ -59,6 +59,10 @@ CLOSED = (
     "psql -Atc 'select 1' app me",
     "psql --command='select 1' --csv -F , postgres://me@host:5432/app",
     "psql -f a.sql app",
+    "psql --file a.sql --dbname app",
+    "psql --port 5432 --list app me",
+    "psql '-c\\dt'",
+    "psql -R , -F '\\t' -c 'select 1'",
     "psql -l",
     "psql -Al",
     "psql --list",
@@ -68,7 +72,9 @@ CLOSED = (
     "sqlite3 a.db 'select 1' .tables",
     "sqlite3 -header -csv :memory: 'select 1'",
     "sqlite3 a.db '.schema users'",
+    "sqlite3 -csv a.db 'select 1'",
     "redis-cli ping",
+    "redis-cli -p 6379 ping",
     "redis-cli -h host -n 2 keys 'a:*'",
     "redis-cli --scan --pattern 'a:*'",
     "redis-cli --bigkeys",
@@ -76,6 +82,7 @@ CLOSED = (
     "convert a.png -resize 50% b.png",
     "identify -format %wx%h a.png",
     "python3 -u -c 'print(1)'",
+    "python3 -u -B -c 'print(1)'",
     "python3 -c 'import sys; print(sys.argv)' curl",
     "python3 -c 'import foo'",
     "node -p 'process.version'",
@@ -84,6 +91,8 @@ CLOSED = (
     "php -r 'echo PHP_VERSION . PHP_EOL;'",
     "perl -pi -e 's/a+/b/g' a.txt src/b.txt",
     "perl -ne 'print if /^a/' a.txt",
+    "perl -pe 's/a/b/' a.txt",
+    "perl -p -i -e 's/a/b/' a.txt",
     "tmux ls",
     "tmux new -d -s dev",
     "crontab -l",
@@ -104,6 +113,10 @@ NOT_CLOSED = (
     "psql -c 'select 1' -d 'host=x'",
     "psql -c 'select 1' -F 'abc'",
     "psql -c 'select 1' -U '|x'",
+    "psql -c 'select 1' --dbname 'host=x'",
+    "psql --list -o x",
+    "psql -Aoc 'select 1'",
+    "psql --file '|x'",
     "psql --command",
     "psql --csv=x -c 'select 1'",
     "psql -f -",
@@ -115,6 +128,7 @@ NOT_CLOSED = (
     "mysql -e 'select\n1'",
     "mysql -u '|x' -e 'select 1'",
     "sqlite3 a.db",
+    "sqlite3 -csv",
     "sqlite3 -cmd x a.db 'select 1'",
     "sqlite3 /dev/stdin 'select 1'",
     "sqlite3 a.db '.shell x'",
@@ -123,12 +137,14 @@ NOT_CLOSED = (
     "redis-cli -h '|x' ping",
     "redis-cli -h",
     "redis-cli eval x 0",
+    "redis-cli get 'a;'",
     "ssh-keygen -D x",
     "ssh-keygen -l x",
     "convert '|x' a.png",
     "convert a.msl b.png",
     "convert a.png -process x b.png",
     "python3 -c",
+    "python3 -u",
     "python3 -W all -c 1",
     "python3 -c 'import os; os.system(1)'",
     "python3 -c 'import foo' curl",
@@ -137,12 +153,14 @@ NOT_CLOSED = (
     "ruby -e '`x`'",
     "php -r 'system(1);'",
     "perl -e 1",
+    "perl -p",
     "perl -pe 's/a/b/e' a",
     "perl -pe 's/a/b/' 'x|'",
     "perl -Mx -e 's/a/b/'",
     "perl -pe",
     "tmux new -s dev x",
     "tmux 'ls x'",
+    "tmux 'new -s' dev",
     "crontab a",
 )
 FED: Mapping[str, bool] = {
@@ -160,6 +178,11 @@ def closed(line: str, *, fed: bool = False) -> bool:
 @pytest.mark.parametrize("text", QUERIES, ids=case_name)
 def test_a_query_of_known_functions_is_plain(text: str) -> None:
     assert is_plain_query(text)
+
+
+def test_the_longest_query_is_looked_at() -> None:
+    assert is_plain_query(f"select {'1' * (LONGEST - 7)}")
+    assert not is_plain_query(f"select {'1' * (LONGEST - 6)}")
 
 
 @pytest.mark.parametrize("text", OTHER_QUERIES, ids=case_name)
@@ -252,6 +275,8 @@ VERDICTS = (
     ('go build -ldflags "-X a.b=$(printf x)"', "ask"),
     ('echo x > a; go build -ldflags "-X a.b=$(git describe --tags)"', "ask"),
     ('X=1; go build -ldflags "-X a.b=$(git describe --tags)"', "ask"),
+    ('cp a b; go build -ldflags "-X a.b=$(git describe --tags)"', "ask"),
+    ('for i in a; do go build -ldflags "-X a.b=$(git describe --tags)"; done', "ask"),
     ('docker run -v "$(pwd)":/a -w /a golang go build', "allow"),
     ('cd "$X"; docker run -v "$(pwd)":/a -w /a golang go build', "ask"),
     ("eslint 'src/**/*.{ts,tsx}'", "allow"),
