@@ -63,4 +63,4 @@ def note_for(config: AgentConfig) -> CutNote:
     """Return the note in the results of an agent, without sizes."""
     reader = next((tool.name for tool in config.tools if tool.rereads), "")
     unread = [tool.name for tool in engine_tools(config.features, config.names)] if reader else []
-    return CutNote(reader, frozenset(unread), arguments=config.edition > 1)
+    return CutNote(reader, frozenset(unread), arguments=config.edition != 1)

@@ -447,7 +447,7 @@ class Draft:
         asking = self.prefix_request(until) if not apart and self._shares_model(now) else None
         shares = asking is not None
         if asking is None:
-            if self.setup.config.edition > 1:
+            if self.setup.config.edition != 1:
                 until = end_of_piece(self.history, self.window(), end, self._summary_room(), self.costs)
                 target = end if until < end else None
             asking = self.summary_request(until)
@@ -520,7 +520,7 @@ class Draft:
         """
         setup, scale, fixed = self.setup, self.summary.scale or self.scale, self._bare_size()
         prompt, room, budget = setup.system_with(self.system, self.briefing), self._summary_room(), setup.budget / scale
-        unsummarised = setup.config.edition > 1
+        unsummarised = setup.config.edition != 1
         message = summary_request(
             self.history, self.window(), until, room, budget, self.costs, unsummarised=unsummarised
         )

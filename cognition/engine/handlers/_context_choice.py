@@ -45,7 +45,7 @@ def choose_context(draft: Draft, event: UserSpoke) -> bool:
         int(draft.size * each) + 1,
         now=event.at,
         tokens=tokens,
-        anyway=draft.costs is None and setup.config.edition > 1,
+        anyway=draft.costs is None and setup.config.edition != 1,
         first_words=setup.config.edition < 3,
     )
     draft.decide(ContextChosen(done.choices, done.uses))

@@ -44,7 +44,7 @@ def on_compaction_asked(setup: Setup, state: AgentState, event: CompactionAsked)
     draft.given_up = ()  # those of the turn before
     until, exhausted = len(draft.history), draft.exhausted_session()
     begin = draft.first if setup.config.edition == 1 else summarised_until(draft.window())
-    if exhausted is not None and setup.config.edition > 1:
+    if exhausted is not None and setup.config.edition != 1:
         _report_failure(draft, draft.limit_detail(exhausted))
     elif begin == until:
         _report_failure(draft, NOTHING_NEW if draft.summary.text else NOTHING)
@@ -119,7 +119,7 @@ def _ask_otherwise(draft: Draft, phase: Compacting, kind: ErrorKind, event: Mode
         return _ask_again(draft, phase, phase.number + 1, event.at, apart=True)
     if kind != "context_overflow" or _is_anothers(draft, phase, event.at):
         return False
-    if draft.setup.config.edition > 1:
+    if draft.setup.config.edition != 1:
         return _rebuild(draft, phase, event)
     asking = draft.request_of(phase)
     if asking is not None:
@@ -129,7 +129,7 @@ def _ask_otherwise(draft: Draft, phase: Compacting, kind: ErrorKind, event: Mode
 
 def _is_anothers(draft: Draft, phase: Compacting, now: float) -> bool:
     """Return whether the summary was asked of another model than the turn's, whose context may be smaller."""
-    return draft.setup.config.edition > 1 and phase.model != draft.model_for(draft.task, now)
+    return draft.setup.config.edition != 1 and phase.model != draft.model_for(draft.task, now)
 
 
 def _rebuild(draft: Draft, phase: Compacting, event: ModelFailed) -> bool:
@@ -229,11 +229,11 @@ def _apply_summary(draft: Draft, phase: Compacting, event: ModelReplied) -> str:
         return WAS_EMPTY
     summary, note = Summary(text, tokens=event.tokens), draft.setup.note_with(draft.costs)
     now, then, begin = draft.window(), draft.prompt_tokens(), draft.first
-    earlier = draft.setup.config.edition > 1 and phase.until <= now.first
+    earlier = draft.setup.config.edition != 1 and phase.until <= now.first
     window = (with_earlier_summary if earlier else with_summary)(
         draft.history, now, phase.until, summary, draft.costs, note
     )
-    if draft.setup.config.edition > 1:  # what was left out counts too
+    if draft.setup.config.edition != 1:  # what was left out counts too
         begin = summarised_until(now)
         hidden = sum(message_size(draft.history[index]) for index in range(begin, min(phase.until, now.first)))
         then += int(hidden * draft.scale)
@@ -256,7 +256,7 @@ def _has_calls(draft: Draft, event: ModelReplied) -> bool:
 
 def _note_failure(draft: Draft, reason: str) -> None:
     """Report a failed summary; the more in a row, the later the next automatic request."""
-    if draft.setup.config.edition > 1:
+    if draft.setup.config.edition != 1:
         draft.summary = evolve(draft.summary, failures=draft.summary.failures + 1)
     _report_failure(draft, reason)
 

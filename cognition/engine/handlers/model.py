@@ -112,7 +112,7 @@ def on_model_failed(setup: Setup, state: AgentState, event: ModelFailed) -> Tran
     if event.partial_text:  # the user has read it; a second, different answer would contradict it
         draft.keep_partial(event.partial_text)
         draft.finish(Failed(kind, event.failure.message, _readable_answer(draft, event.partial_text)))
-    elif kind == "context_overflow" and setup.config.edition > 1:
+    elif kind == "context_overflow" and setup.config.edition != 1:
         _rebuild_and_retry(draft, attempt, event)
     elif kind == "context_overflow" and not attempt.trimmed:
         _trim_and_retry(draft, attempt, event)

@@ -24,8 +24,11 @@ from cognition import (
     Usage,
     UserSpoke,
 )
+from cognition.base.ids import EffectId
 from cognition.context import longest_prompt, message_size, prompt_budget
+from cognition.engine.handlers.model import CUT_IN_CONTEXT
 from cognition.steps.decisions import RetryPlanned
+from cognition.steps.phases import ModelAttempt, Thinking
 from cognition.testing import World, laws
 from cognition.testing._world import take
 from cognition.values.counts import TemplateCosts
@@ -142,7 +145,9 @@ def test_a_reply_that_was_cut_where_the_context_was_full_is_asked_for_with_a_sho
 
     cut(session, 4060)
 
-    assert [one.kind for one in session.decisions if isinstance(one, RetryPlanned)] == ["context_overflow"]
+    planned = [one for one in session.decisions if isinstance(one, RetryPlanned)]
+    assert planned == [RetryPlanned("context_overflow", CUT_IN_CONTEXT, 2, 0.0)]
+    assert session.state.phase == Thinking(EffectId("1.2.1"), ModelAttempt(number=2, rebuilt=1))
     assert sum(map(message_size, asked(session).request.messages)) < before
     session(replied(asked(session).effect_id, "Done."))
     assert outcomes(session) == [Completed("Done.")]
@@ -172,11 +177,22 @@ def test_a_reply_that_was_cut_for_another_reason_ends_its_turn(
 
 def test_a_reply_is_asked_for_so_at_most_three_times() -> None:
     session = squeezed()
-    tokens, retries = 4060, 0
-    while not outcomes(session):
-        cut(session, tokens)
-        retries += 1
-        tokens *= 2
 
-    assert isinstance(outcomes(session)[0], LimitReached | Failed)
-    assert retries <= 4
+    for number in (2, 3, 4):
+        cut(session, 3600)
+        assert session.state.phase == Thinking(
+            EffectId(f"1.2.{number - 1}"), ModelAttempt(number=number, rebuilt=number - 1)
+        )
+    cut(session, 3600)
+
+    assert outcomes(session) == [LimitReached("max_tokens", "So far")]
+
+
+def test_a_reply_is_asked_for_so_in_the_last_step_of_the_budget_too() -> None:
+    """Its budget was checked before: what the cut reply took is a step, and there is another one."""
+    session = squeezed(limits=Limits(steps=3))
+
+    cut(session, 4060)
+
+    assert isinstance(session.state.phase, Thinking)
+    assert session.state.phase.attempt == ModelAttempt(number=2, rebuilt=1)

@@ -8,16 +8,33 @@ import pytest
 from attrs import asdict, evolve
 from hypothesis import example, given, strategies as st
 
-from cognition import AgentConfig, AgentState, GenerationOptions, History, Limits, UserMessage, UserSpoke
+from cognition import (
+    AgentConfig,
+    AgentState,
+    AssistantMessage,
+    GenerationOptions,
+    History,
+    LimitReached,
+    Limits,
+    ModelReplied,
+    ProposedCall,
+    ToolCall,
+    ToolSpec,
+    TurnFinished,
+    UserMessage,
+    UserSpoke,
+)
 from cognition.engine._setup import BUDGETS, Budget, Setup
 from cognition.engine.draft import OF_SESSION, OUTPUT_BUDGETS, Draft
 from cognition.engine.handlers.engine_calls import _remaining_limits
-from cognition.steps.decisions import SpawnWorker
+from cognition.steps.decisions import LimitHit, SpawnWorker
 from cognition.steps.phases import FIRST_ATTEMPT, IDLE, Compacting, Phase, Thinking
 from cognition.steps.state import Counters, Spent, Window
-from cognition.values.messages import Usage
+from cognition.values.messages import ToolMessage, Usage
+from cognition.values.outcomes import FinishReason
 from tests.cognition.session import Session, effect, engine_with, replied, worker
 
+LOOK = ToolSpec("look", read_only=True)
 TOTAL = Usage(1000, 100, cost=10.0)
 """The usage of the turns before."""
 USAGE = Usage(70, 7, cost=0.5)
@@ -305,3 +322,40 @@ def test_a_worker_is_spawned_with_the_rest_at_that_moment() -> None:
     spawned = [one.limits for one in decisions if isinstance(one, SpawnWorker)]
     rest = Limits(seconds=40.0, tool_calls=9, output_tokens=16)
     assert spawned == [evolve(rest, tool_calls=calls, workers=left) for calls, left in ((8, 7), (7, 6))]
+
+
+@pytest.mark.parametrize("finish", ["stop", "length"])
+@pytest.mark.parametrize(
+    ("text", "reasoning", "calls", "is_kept"),
+    [
+        ("Hi", "", 0, True),
+        ("", "Hm", 0, True),
+        ("", "", 1, True),
+        ("Hi", "Hm", 1, True),
+        ("", "", 0, False),
+    ],
+)
+@pytest.mark.parametrize("budget", ["input_tokens", "output_tokens"])
+def test_a_reply_that_overdraws_a_budget_is_kept_and_none_of_its_calls_runs(
+    text: str, reasoning: str, calls: int, is_kept: bool, finish: FinishReason, budget: Any
+) -> None:
+    """Its text is the answer so far where the budget may have cut it, or where it is a whole answer."""
+    session = Session(engine_with(LOOK, limits=evolve(Limits(), **{budget: 8})))
+    session(UserSpoke("Go."))
+    proposed = (ProposedCall("look"),) * calls
+
+    session(
+        ModelReplied(
+            effect("1.1.0"), text, reasoning, calls=proposed, usage=Usage(30, 30, cost=2.0), finish_reason=finish
+        )
+    )
+
+    detail = f"the limit of 8 {budget.partition('_')[0]} tokens is reached"
+    call = ToolCall("call-1-1-1", "look")
+    kept = [AssistantMessage("m2", text, reasoning, (call,) * calls, finish == "length")] * is_kept
+    results = [ToolMessage("m3", call.id, "look", f"Not run: {detail}.", "error")] * calls
+    assert list(session.state.history[1:]) == kept + results
+    *_, hit, end = session.decisions
+    assert hit == LimitHit(budget, detail)
+    answer = text if not calls or budget == "output_tokens" else ""
+    assert end == TurnFinished(LimitReached(budget, answer), Usage(30, 30, cost=2.0))
