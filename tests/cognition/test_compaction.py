@@ -513,6 +513,8 @@ def test_what_is_wrong_with_the_model_the_turn_sees() -> None:
     session(ModelFailed(asked(session).effect_id, WRONG))
     assert told(session, NotCompacted) == []
     assert [m.id for m in asked(session).request.messages] == [REQUEST_ID], "a template may refuse the other"
+    assert isinstance(session.state.phase, Compacting)
+    assert session.state.phase.number == 2
     session(ModelFailed(asked(session).effect_id, WRONG))
     assert told(session, NotCompacted)
     session(ModelFailed(asked(session).effect_id, WRONG))

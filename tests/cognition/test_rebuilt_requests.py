@@ -75,6 +75,28 @@ def test_a_request_is_built_smaller_three_times_though_more_could_be_left_out() 
     assert end == TurnFinished(Failed("context_overflow", REFUSED.format(message="too long")), Usage())
 
 
+def test_in_the_first_edition_a_request_is_trimmed_once() -> None:
+    session = after_turns(edition=1, limits=Limits(seconds=50.0))
+
+    plan, call = refuse(session)
+
+    assert plan == RetryPlanned("context_overflow", "too long", 2, 0.0)
+    assert isinstance(call, CallModel)
+    assert (call.effect_id, call.seconds) == (f"{TURNS + 1}.1.1", 40.0)
+    assert attempt_of(session) == ModelAttempt(number=2, trimmed=True)
+
+
+def test_in_the_first_edition_too_another_model_is_tried_if_nothing_can_be_left_out() -> None:
+    session = after_turns(0, edition=1, models=("b",), fallback=("b",), limits=Limits(seconds=50.0))
+
+    fell, call = refuse(session)
+
+    assert fell == FellBack("", "b", "context_overflow", "too long")
+    assert isinstance(call, CallModel)
+    assert (call.effect_id, call.model, call.seconds) == ("1.1.1", "b", 40.0)
+    assert attempt_of(session) == ModelAttempt(model="b")
+
+
 def test_each_refusal_makes_the_scale_exact() -> None:
     session = after_turns()
     estimate = fixed_size(session.engine.config) + session.state.window.size

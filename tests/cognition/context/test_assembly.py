@@ -173,6 +173,14 @@ def test_why_something_is_left_out() -> None:
     ]
 
 
+def test_all_of_a_long_message_is_compared() -> None:
+    message = f"{' '.join(f'w{number}' for number in range(30))} plums Ada"
+
+    done = made([Candidate("memory", "Ada likes plums.")], message=message)
+
+    assert fates(done) == [("included", FITS)]
+
+
 def test_the_floor_of_the_reference() -> None:
     """A candidate for the memory with a relevance of 0.2 is dropped: that is below 0.25. One for skills is not."""
     text = "only bread"

@@ -13,7 +13,7 @@ from cognition.context.relevance import (
     scores_of,
     words_in,
 )
-from cognition.context.words import LONGEST_MESSAGE, MOST_WORDS, query_words, words_of
+from cognition.context.words import LONGEST_MESSAGE, MOST_WORDS, query_words, rarest_words, words_of
 
 TEXTS = st.text("ab cdé一二 C+3", max_size=40) | st.text(max_size=40)
 
@@ -132,6 +132,16 @@ def test_as_many_words_as_count_are_a_short_question() -> None:
     assert scores_of(" ".join(words), ["w0", "w0 w1"]) == [1 / (OWN_WORDS + 1), 3 / (OWN_WORDS + 1)]
     assert scores_of(" ".join(words), ["none"]) == [0.0]
     assert scores_of(" ".join(words), [" ".join(words)]) == [1.0]
+
+
+def test_of_equally_rare_words_those_nearest_to_an_end_come_first() -> None:
+    counts = {f"w{place}": 1 for place in range(2 * MOST_WORDS)}
+    words = list(counts)
+
+    assert rarest_words({**counts, "w5": 0, "w20": 2})[:5] == ["w0", "w47", "w1", "w46", "w2"]
+    assert len(rarest_words(counts)) == MOST_WORDS
+    assert set(rarest_words(counts)) == {*words[: MOST_WORDS // 2], *words[-MOST_WORDS // 2 :]}
+    assert rarest_words({"a": 3, "b": 0, "c": 2, "d": 1}) == ["d", "c", "a"]
 
 
 def test_forms_of_a_word_are_one_in_a_long_question_too() -> None:

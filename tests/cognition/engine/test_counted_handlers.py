@@ -29,10 +29,12 @@ from cognition import (
     UserMessage,
     UserSpoke,
 )
-from cognition.context import message_size, visible_messages
+from cognition.context import message_size, prompt_budget, visible_messages
 from cognition.context.window import SUMMARY_NOTE
 from cognition.engine._setup import Setup
+from cognition.engine.draft import Draft
 from cognition.engine.handlers.compaction import NO_SHORTER, WAS_EMPTY
+from cognition.engine.handlers.model import learn_from_refusal
 from cognition.steps.phases import ModelAttempt
 from cognition.steps.state import Counters, Window
 from cognition.values.counts import EDGE, TemplateCosts
@@ -166,6 +168,24 @@ def test_the_scale_after_an_overflow_is_what_the_prompt_had_for_what_was_counted
 
     assert session.state.window.scale == 1500.0
     assert [type(one) for one in session.decisions if isinstance(one, RetryPlanned)] == [RetryPlanned]
+
+
+BUDGET = prompt_budget(AgentConfig())
+
+
+@pytest.mark.parametrize(
+    ("costs", "estimate", "scale"),
+    [(None, 8.0 * BUDGET, 0.25), (None, 0.5, 2.0 * BUDGET), (COSTS, 8.0 * BUDGET, 2.0), (COSTS, 0.5 * BUDGET, 4.0)],
+    ids=["an estimate", "at least one token", "counted", "counted too low"],
+)
+def test_a_refusal_corrects_an_estimate_in_either_way_and_a_count_upwards(
+    costs: TemplateCosts | None, estimate: float, scale: float
+) -> None:
+    draft = Draft(Setup(AgentConfig()), AgentState(window=Window(0, 0.0, scale=2.0, slack=3.0), costs=costs))
+
+    learn_from_refusal(draft, estimate, evolve(TOO_LONG, needed_tokens=2 * BUDGET))
+
+    assert (draft.scale, draft.slack) == (scale, 0.0)
 
 
 def test_a_prompt_that_was_refused_had_nothing_too_much() -> None:
