@@ -160,6 +160,8 @@ class ClaudeReader(EventReader):
         self._options = options
         self._own = frozenset(_bases(options))
         self._message = ""
+        self._is_open = False
+        """Whether the message has content and no stop reason yet."""
         self._streamed: set[str] = set()
         self._texts_of = ""
         """The id of the message with the latest text."""
@@ -222,11 +224,16 @@ class ClaudeReader(EventReader):
 
     def _read_stream_event(self, event: Mapping[str, Any]) -> None:
         kind = event.get("type")
+        if kind in ("message_start", "message_stop"):
+            self._check_stopped()
         if kind == "message_start":
             message = object_of(event, "message")
             self._message = optional_text(message, "id")
             self._count(self._message, part(message, "usage"))
+        elif kind == "content_block_start":
+            self._is_open = True
         elif kind == "content_block_delta":
+            self._is_open = True
             delta = object_of(event, "delta")
             if delta.get("type") == "text_delta":
                 self._streamed.add(self._message)
@@ -240,6 +247,16 @@ class ClaudeReader(EventReader):
         elif kind == "error":
             error = part(event, "error")
             self._reported_failure, self._code = optional_text(error, "message"), optional_text(error, "type")
+
+    def _check_stopped(self) -> None:
+        """End the reading at the end of a message without a stop reason: the stream of its provider broke off.
+
+        ``claude`` from 2.1.300 on then asks for the rest in a second message, whose beginning need not fit the end of
+        the first, and runs the calls of both.
+        """
+        if self._is_open:
+            broke_off = "the stream of its provider broke off within a message, and it went on with another one"
+            self.wrong = self.wrong or Failure(f"claude: {broke_off}", kind="transient", code="broke_off")
 
     def _text_of(self, message: str, text: str) -> None:
         """Add text of a message; an empty line separates messages."""
@@ -281,6 +298,7 @@ class ClaudeReader(EventReader):
         self.report_tool_use(name, block.get("input"))
 
     def _read_stop_reason(self, why: str) -> None:
+        self._is_open = self._is_open and not why
         if why in ("max_tokens", "model_context_window_exceeded"):
             self.reason = "length"  # it would have its model go on, three times
         elif why:

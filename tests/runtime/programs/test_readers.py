@@ -206,6 +206,7 @@ class TestClaude:
         reader = claude(tools=("Read",))
         events = (
             begins(tools=["Read"]), starts("m1"), text("I look."), says("m1", call), says("m1", call),
+            stops("tool_use"), stream(type="message_stop"),
             starts("m2"), text("It is"), text(" empty."), result(result="It is empty."),
         )  # fmt: skip
 
@@ -217,6 +218,27 @@ class TestClaude:
         inner = {**text("inner"), "parent_tool_use_id": "t1"}
 
         assert read(claude(), starts("m1"), inner, text("outer"), result()) == ("outer", "")
+
+    @pytest.mark.parametrize("place", range(2, 7))
+    @pytest.mark.parametrize("end", [stream(type="message_stop", abandoned_blocks=[0]), starts("m2")])
+    def test_a_message_without_a_stop_reason_is_a_failure_and_nothing_is_joined_to_it(
+        self, place: int, end: Event
+    ) -> None:
+        """As where the provider's stream breaks off, and it has its model write the rest."""
+        call = stream(type="content_block_start", index=1, content_block={"type": "tool_use", "id": "t1", "name": "x"})
+        piece = stream(type="content_block_delta", index=1, delta={"type": "input_json_delta", "partial_json": "{"})
+        first = (begins(), starts("m1"), text("Hel"), thought("Hm"), call, piece)[:place]
+        again = (starts("m2"), text("lo."), stops("end_turn"), stream(type="message_stop"), result(result="lo."))
+        reader = claude()
+
+        heard, _ = read(reader, *first, end, *again)
+
+        if place > 2:
+            assert heard == "Hel"
+            assert reader.wrong is not None
+            assert (reader.wrong.kind, reader.wrong.code) == ("transient", "broke_off")
+        else:
+            assert (heard, reader.wrong, reader.ended) == ("lo.", None, True), "nothing of it had come"
 
     @pytest.mark.parametrize("why", ["max_tokens", "model_context_window_exceeded"])
     def test_a_reply_that_was_cut_is_a_length(self, why: str) -> None:
