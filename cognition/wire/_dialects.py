@@ -124,7 +124,7 @@ class WirePlan:
     says_why: bool = False
     refuses_silently: bool = False
     markup: MarkupPlan | None = None
-    """How to parse the text of a server that leaves reasoning and calls in it."""
+    """How to parse the text of a server that leaves reasoning and calls in it, or may do so."""
 
 
 @frozen
@@ -147,7 +147,7 @@ def plan_of(dialect: Dialect, request: ModelRequest, quirks: Quirks | None = Non
     held = quirks or DEFAULTS[dialect]
     cut_at = None if held.tells_cuts else request.options.max_tokens
     names = names_of(request, held)
-    markup = None if held.format is None else markup_plan(held.format, names, request)
+    markup = None if held.format is None and dialect != "openai" else markup_plan(held.format, names, request)
     return WirePlan(
         dialect, names, model, held.blank_behind_thoughts, cut_at, held.says_why, held.refuses_silently, markup
     )

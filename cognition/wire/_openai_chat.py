@@ -223,9 +223,12 @@ def _read_parts(reply: ReplyBuilder, parts: list[Any]) -> None:
 
 
 def _read_call(reply: ReplyBuilder, call: Object, place: int) -> None:
-    """Read a piece of a call, identified by its index, else by its id. A piece without both continues the last call."""
+    """Read a piece of a call, identified by its index, else by its id. A piece without both continues the last call.
+
+    Some servers give all calls one index: with an id of its own and a name, a piece begins another call.
+    """
     if call.get("index") is not None:
-        key = f"#{number_in(call, 'index')}"
+        key = _key_of_index(reply, call)
     elif call.get("id"):
         key = text_in(call, "id")
     elif place == 0 and reply.calls and not text_in(object_in(call, "function"), "name"):
@@ -235,6 +238,15 @@ def _read_call(reply: ReplyBuilder, call: Object, place: int) -> None:
     _read_function(reply, key, object_in(call, "function"))
     if call.get("extra_content"):  # Gemini: the signature of the thoughts before the call
         reply.keep(f"extra {key}", {"extra_content": object_in(call, "extra_content")})
+
+
+def _key_of_index(reply: ReplyBuilder, call: Object) -> str:
+    number = f"#{number_in(call, 'index')}"
+    begun = next((key for key in reversed(reply.calls) if key.partition(" ")[0] == number), None)
+    own = f"{number} {text_in(call, 'id')}" if call.get("id") else number
+    if begun is None or (own != number and own != begun and text_in(object_in(call, "function"), "name")):
+        return own
+    return begun
 
 
 def _read_function(reply: ReplyBuilder, key: str, function: Object) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given, strategies as st
 
 from cognition import ProposedCall, Usage
-from cognition.parsing import ArgumentsDelta, CallFinished, CallStarted, TextDelta
-from cognition.wire import Decoder, advance, finish
+from cognition.parsing import ArgumentsDelta, CallFinished, CallStarted, TextDelta, collect
+from cognition.wire import Decoder, advance, decode_body, finish
 from tests.cognition.wire.sent import asked, joined, pieces_of, read
 
 PLAIN = b"""\
@@ -105,3 +107,90 @@ def test_the_end_of_a_line_may_be_cut_in_two() -> None:
     _, reply = read("openai", [data[at : at + 1] for at in range(len(data))])
 
     assert (reply.text, reply.failure) == ("It is ü.", None)
+
+
+def call_piece(index: int, arguments: str, name: str = "", call: str = "") -> dict[str, Any]:
+    function = {"arguments": arguments, **({"name": name} if name else {})}
+    return {"index": index, "function": function, **({"id": call, "type": "function"} if call else {})}
+
+
+def stream_of(*pieces: dict[str, Any]) -> bytes:
+    events = [{"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]} for piece in pieces]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    return "".join(f"data: {json.dumps(event)}\n\n" for event in (*events, end)).encode()
+
+
+def test_calls_of_one_index_are_separate_if_each_has_an_id() -> None:
+    """Their pieces come one call after the other."""
+    data = stream_of(
+        call_piece(0, '{"a": ', "add", "c1"),
+        call_piece(0, "1}"),
+        call_piece(0, "", "add", "c2"),
+        call_piece(0, '{"a": 2}', "", "c2"),
+        call_piece(1, '{"a": 3}', "add", "c1"),
+    )
+
+    _, reply = read("openai", [data])
+
+    assert reply.calls == tuple(ProposedCall("add", f'{{"a": {number}}}') for number in (1, 2, 3))
+
+
+def test_another_id_without_a_name_begins_no_call() -> None:
+    """Some servers make an id for each piece."""
+    _, reply = read("openai", [stream_of(call_piece(0, '{"a": ', "add", "c1"), call_piece(0, "1}", "", "c2"))])
+
+    assert reply.calls == (ProposedCall("add", '{"a": 1}'),)
+
+
+def content(*pieces: dict[str, Any]) -> bytes:
+    events = [{"choices": [{"index": 0, "delta": piece}]} for piece in pieces]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+    return "".join(f"data: {json.dumps(event)}\n\n" for event in (*events, end)).encode()
+
+
+THOUGHTS = {
+    "<think>\nHm.\n</think>\n\nHello.": ("\nHm.\n", "Hello."),
+    " \n<think>Hm.</think>": ("Hm.", ""),
+    "<think>Hm. </thin": ("Hm. </thin", ""),
+    "<think></think>Hello <think>x</think>": ("", "Hello <think>x</think>"),
+    "Hello <think>x</think>": ("", "Hello <think>x</think>"),
+    "  Hello": ("", "  Hello"),
+    "<thinking>x": ("", "<thinking>x"),
+    "<thi": ("", "<thi"),
+    "<think>a</think></think>b": ("a", "</think>b"),
+}
+
+
+@pytest.mark.parametrize(("text", "read_as"), THOUGHTS.items())
+def test_thoughts_at_the_beginning_of_a_text_are_reasoning(text: str, read_as: tuple[str, str]) -> None:
+    """As of LM Studio, and of vLLM without a parser; streamed in any cut, and as a whole."""
+    body = {"choices": [{"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}]}
+    whole = decode_body("openai", asked(), json.dumps(body).encode())
+    assert (whole.reasoning, whole.text) == read_as
+    for at in range(len(text) + 1):
+        outputs, reply = read("openai", [content({"content": text[:at]}, {"content": text[at:]})])
+        assert (reply.reasoning, reply.text) == read_as
+        assert collect(outputs).text == reply.text
+        assert collect(outputs).reasoning == reply.reasoning
+
+
+def test_behind_reasoning_or_a_call_of_the_server_s_own_a_text_is_as_it_is() -> None:
+    piece = call_piece(0, '{"a": 1}', "add", "c1")
+    _, reasoned = read("openai", [content({"reasoning_content": "Hm."}, {"content": "<think>x</think>y"})])
+    _, called = read("openai", [content({"content": "<th"}, {"tool_calls": [piece]}, {"content": "<think>y"})])
+
+    assert (reasoned.reasoning, reasoned.text) == ("Hm.", "<think>x</think>y")
+    assert (called.reasoning, called.text) == ("", "<th<think>y")
+    assert called.calls == (ProposedCall("add", '{"a": 1}'),)
+
+
+@given(st.lists(st.sampled_from(["<think>", "</think>", "<", "</", "think>", " ", "\n", "x"]), max_size=12))
+def test_thoughts_are_the_same_in_any_cut(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    whole = read("openai", [content({"content": text})])[1]
+    cut = read("openai", [content(*({"content": piece} for piece in pieces))])[1]
+    letters = read("openai", [content(*({"content": letter} for letter in text))])[1]
+
+    assert (cut.reasoning, cut.text) == (letters.reasoning, letters.text) == (whole.reasoning, whole.text)
+    if not text.lstrip().startswith("<think>"):
+        assert (whole.reasoning, whole.text) == ("", text)
