@@ -18,6 +18,7 @@ def one(text: str, *, altered: bool = False, carries: bool = False, where: str |
     return Command(words, program_of(words[0]), altered, carries, where)
 
 
+WRITES_A = Command((">", "a"), ">")
 SURE: list[tuple[str, list[Command]]] = [
     # known well: as any other command, but that it runs nothing
     ("psql -c 'select 1'", [one("psql -c 'select 1'")]),
@@ -79,6 +80,30 @@ SURE: list[tuple[str, list[Command]]] = [
     # runners of a project's own programs
     ("npx eslint a", [one("npx eslint a"), one("eslint a", altered=True, carries=True)]),
     ("f() { ls; }", [one("ls", altered=True, where=None)]),
+    # redirections, directories and environments
+    ("ls > a b", [WRITES_A, one("ls b")]),
+    ("ls 2> a", [WRITES_A, one("ls")]),
+    ("cd sub; ls; pwd", [one("cd sub", carries=True), one("ls", where=None), one("pwd", where=None)]),
+    ("cd sub; ls & pwd", [one("cd sub", carries=True), one("ls", where=None), one("pwd", where=None)]),
+    ("cd sub && ls && pwd", [one("cd sub", carries=True), one("ls", where="sub"), one("pwd", where="sub")]),
+    ("cd sub || ls; pwd", [one("cd sub"), one("ls", altered=True, where=None), one("pwd", altered=True, where=None)]),
+    ("(cd sub; ls); pwd", [one("cd sub", carries=True), one("ls", where=None), one("pwd")]),
+    (
+        "if cd sub; then ls; fi; pwd",
+        [one("cd sub"), one("ls", altered=True, where=None), one("pwd", altered=True, where=None)],
+    ),
+    ('case "$x" in a) ls ;; *) pwd ;; esac; ls b', [one("ls"), one("pwd"), one("ls b")]),
+    ("export X=1; ls", [one("export X=1"), one("ls", altered=True)]),
+    (
+        'export "$X"; ls; git log',
+        [one("export $", altered=True), one("ls", altered=True), one("git log", altered=True)],
+    ),
+    # words
+    ("ls 'a b' \"c\" d", [one("ls 'a b' c d")]),
+    ("ls '' a", [one("ls '' a")]),
+    ("echo ls case in a", [one("echo ls case in a")]),
+    ("ls a|grep b;pwd", [one("ls a"), one("grep b"), one("pwd")]),
+    ("{ ls; pwd; }; ls", [one("ls"), one("pwd"), one("ls")]),
     # outputs of commands
     ('ls "$(pwd)"', [one("pwd"), one("ls $")]),
     (
@@ -99,6 +124,13 @@ UNSURE = (
     "docker exec web bash",
     "f () ls",
     "for $X in a; do ls; done",
+    'X=-Ocurl; git grep "${X%z}" a',
+    'git grep "${X%z}" a',
+    'for X in -Ocurl; do git grep "${X%z}" a; done',
+    'git grep "${1%z}" a',
+    "git log --author=${X%z}",
+    "ls $'a'",
+    'export NODE_OPTIONS="$X"; ls',
 )
 
 
