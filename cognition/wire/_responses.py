@@ -17,6 +17,10 @@ The server stores no state: each request contains the whole conversation, includ
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
 from cognition.values.content import Image, Part
 from cognition.wire._conversation import ReplyTurn, ResultTurn, Turn, insert_parts
 from cognition.wire._errors import failure_in
@@ -26,6 +30,8 @@ from cognition.wire._replies import ReplyBuilder
 from cognition.wire._request_builder import RequestBuilder, WireRequest
 
 PATH = "/responses"
+PHASE = "phase"
+"""The type of the stored parts that have the phase and the length of a message."""
 KNOWN_CUTS = ("", "max_output_tokens", "content_filter")
 
 # ------------------------------------------------------------------------------------------------------- a request
@@ -66,13 +72,30 @@ def _items(builder: RequestBuilder, turn: Turn) -> list[Object]:
         return [{"type": "function_call_output", "call_id": turn.id, "output": turn.content}]
     if not isinstance(turn, ReplyTurn):
         return [{"role": "user", "content": [_part(builder, part) for part in turn.parts]}]
-    # The type may be left out, says OpenAI, but without it llama-server refuses the request.
-    told: list[Object] = [{"type": "message", "role": "assistant", "content": turn.text}] if turn.text else []
+    told = _messages(turn.text, [value for _, value in turn.kept if value.get("type") == PHASE])
     told += [
         {"type": "function_call", "call_id": call.id, "name": call.name, "arguments": call.arguments}
         for call in turn.calls
     ]
-    return insert_parts(told, len(told) - len(turn.calls), turn.kept)
+    kept = [(at, value) for at, value in turn.kept if value.get("type") != PHASE]
+    return insert_parts(told, len(told) - len(turn.calls), kept)
+
+
+def _messages(text: str, phases: Sequence[Mapping[str, Any]]) -> list[Object]:
+    """Return the messages that a reply's text came as, each with its phase; one message if their lengths don't fit."""
+    if not text:
+        return []
+    lengths = [value.get("length") for value in phases]
+    whole = all(isinstance(length, int) and length > 0 for length in lengths)
+    ends = list(accumulate(lengths)) if whole else []
+    if ends[-1:] != [len(text)]:
+        ends, phases = [len(text)], phases[-1:]
+    messages: list[Object] = []
+    for begin, end, value in zip([0, *ends], ends, phases or [{}], strict=False):
+        # The type may be left out, says OpenAI, but without it llama-server refuses the request.
+        message: Object = {"type": "message", "role": "assistant", "content": text[begin:end]}
+        messages.append({**message, "phase": value["phase"]} if value.get("phase") else message)
+    return messages
 
 
 def _part(builder: RequestBuilder, part: Part) -> Object:
@@ -144,6 +167,11 @@ def _read_item(reply: ReplyBuilder, key: str, item: Object) -> None:
             if reply.first(f"text {key}"):
                 for part in objects_in(item, "content"):
                     reply.add_text(text_in(part, "text") or text_in(part, "refusal"))
+            if phase := text_in(item, "phase"):  # GPT-5.3 and later: commentary, or the final answer
+                length = sum(
+                    len(text_in(one, "text") or text_in(one, "refusal")) for one in objects_in(item, "content")
+                )
+                reply.keep(f"phase {key}", {"type": PHASE, "phase": phase, "length": length})
         case "reasoning":
             if reply.first(f"thought {key}"):
                 texts = [text_in(part, "text") for name in ("summary", "content") for part in objects_in(item, name)]
