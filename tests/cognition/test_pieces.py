@@ -83,7 +83,7 @@ def compact(session: Session) -> list[Any]:
     return reported
 
 
-@pytest.mark.parametrize(("edition", "whole"), [(1, False), (2, True)])
+@pytest.mark.parametrize(("edition", "whole"), [(1, False), (2, True), (3, True)])
 @pytest.mark.parametrize("counted", [False, True])
 def test_a_summary_on_request_has_what_the_window_had_left_out(edition: int, whole: bool, counted: bool) -> None:
     """20 facts in 20 turns at 2,048 tokens: it used to keep those of the last turns."""

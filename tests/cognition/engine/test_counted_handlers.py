@@ -11,10 +11,13 @@ from cognition import (
     AgentConfig,
     AgentState,
     AssistantMessage,
+    CallModel,
     Compacted,
     Compacting,
+    CompactionAsked,
     FellBack,
     History,
+    Limits,
     LLMEngine,
     Message,
     ModelFailed,
@@ -26,6 +29,7 @@ from cognition import (
     ToolReturned,
     ToolSpec,
     Transition,
+    Usage,
     UserMessage,
     UserSpoke,
 )
@@ -210,3 +214,17 @@ def test_a_turn_that_a_model_has_no_room_for_goes_to_the_first_that_works_by_now
     assert [one for one in session.decisions if isinstance(one, FellBack)] == [
         FellBack("", "c", "context_overflow", "too long")
     ]
+
+
+@pytest.mark.parametrize(("edition", "kind"), [(1, CallModel), (2, NotCompacted), (3, NotCompacted)])
+def test_since_edition_2_a_summary_between_turns_is_not_asked_for_beyond_the_sessions_budget(
+    edition: int, kind: type
+) -> None:
+    config = AgentConfig(edition=edition, limits=Limits(session_output_tokens=10))
+    messages = (UserMessage("m1", "Buy plums. " * 50), AssistantMessage("m2", "Done. " * 50))
+    window = Window(0, sum(map(message_size, messages)))
+    state = AgentState(History(messages), window=window, counters=Counters(1, 1, 0, 2), total=Usage(10, 10))
+
+    step = LLMEngine(config).step(state, CompactionAsked())
+
+    assert [type(one) for one in step.decisions] == [kind]

@@ -114,6 +114,29 @@ def test_the_words_of_a_summary_are_fewer_where_a_token_has_fewer_characters() -
     assert f"in fewer than {budget // 16} words" in asking[0].messages[0].text  # type: ignore[union-attr]  # a user's
 
 
+def test_a_summary_has_no_more_tokens_than_the_budgets_leave() -> None:
+    """Without a budget it has those of its own."""
+    own = Setup(CONFIG).summary_options.max_tokens
+    limited = evolve(CONFIG, limits=Limits(output_tokens=20))
+
+    free = draft_of().summary_request(2)
+    bound = draft_of(limited).summary_request(2)
+
+    assert free is not None
+    assert bound is not None
+    assert (free[0].options.max_tokens, bound[0].options.max_tokens) == (own, 20)
+    assert bound[0].options == evolve(free[0].options, max_tokens=20)
+
+
+def test_behind_the_prompt_a_summary_s_request_has_the_room_that_prompt_and_instruction_leave() -> None:
+    draft = draft_of(costs=COSTS, window=Window(0, 17.0, scale=2.0))
+
+    room = draft._prefix_room()
+
+    assert room == draft.setup.summary_room / 2.0 - draft.fixed - message_size(draft._instruction())
+    assert 0 < room < draft.setup.summary_room / 2.0 - COSTS.fixed
+
+
 def test_what_was_too_high_is_no_part_of_a_prompts_tokens() -> None:
     draft = draft_of(costs=COSTS, window=Window(0, 17.0, slack=5.0))
 
