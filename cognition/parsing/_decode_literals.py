@@ -45,19 +45,23 @@ def decode_pythonic(calls: CallFormat, text: str, *, terminated: bool, cut: bool
                     doubt, sure = (doubt, sure) if doubt else (Doubt(start), len(decoded))
                 decoded.append(call_of(name, Value(arguments, None), reader.repairs))
             except UnreadableCallError as error:
-                end = -1 if reader.repairs else _behind_call(text, start)  # a quote too many leaves its end open
+                # A quote too many leaves its end open.
+                end = -1 if reader.repairs or error.doubt else _behind_call(text, start)
                 if end < 0:
                     raise
                 decoded.append(MalformedToolCall(text[start:end], str(error)))
                 reader.at = end
-            reader.repairs = ()
-            behind = reader.at
+            reader.begin_call()
+            began, behind = start, reader.at
             reader.skip()
             start = reader.at
             if not listed and calls.separator == "\n" and "\n" in text[behind:start]:
                 continue
             if not reader.take(",") and not text.startswith("]", reader.at) and reader.at < len(text):
                 here = text[reader.at : reader.at + 20]
+                if any(quote in text[start:] for quote in calls.quotes):  # maybe the last call's text goes on here
+                    start = began
+                    decoded.pop()
                 raise UnreadableCallError(f"',' or ']' was expected after a call, not {here!r}")
             if not listed and start == len(text):
                 break

@@ -31,7 +31,18 @@ CONSTANTS: dict[str, bool | None] = {
 BEHIND = re.compile(r"\s*(?:[,:)\]}]|$)")
 BEHIND_KEY = re.compile(r"\s*[:=]")
 """``BEHIND`` matches the text after the quotation mark that closes a value, ``BEHIND_KEY`` the text after a key's."""
+APOSTROPHE = re.compile(r"\w'\w")
+BESIDE = re.compile(r"""(['"])\s*\1""")
+"""Two texts beside each other. They are one in Python, and may be quotations within one."""
+LAST = re.compile(r"[\w.!?%)\]}>;\"]")
+"""The last character of a text with an apostrophe, if the quotation mark behind it certainly closes the text."""
+NEXT_MEMBER = re.compile(r"\s*(?:[\]}]|(,)\s*([\w.-]+\s*:|[\[{\d]|$)?|$)")
+"""Text that may follow the end of an object's value: a closing bracket, or a comma and another member or item."""
 UNESCAPED_QUOTE = "unescaped quotation mark"
+QUOTE_WITHIN = "a quotation mark within a text is not escaped"
+RARE = frozenset("bf")
+"""Escapes of control characters that no model means: beside a backslash that is no escape, they are none either."""
+DOUBTFUL_BACKSLASH = "some backslashes are escapes and some are not: write each backslash of a text twice"
 CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 
@@ -68,9 +79,15 @@ class LiteralReader:
         self.at: int = at
         self.repairs: tuple[str, ...] = ()
         self._quotes, self._escapes = quotes, escapes
+        self._valid = self._invalid = False  # whether a backslash of the call is an escape, and whether one is none
 
     def skip(self) -> None:
         self.at = SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]  # it matches nothing as well
+
+    def begin_call(self) -> None:
+        """Forget the repairs and the backslashes of the last call."""
+        self.repairs = ()
+        self._valid = self._invalid = False
 
     def take(self, sign: str) -> bool:
         """Skip ``sign`` if it comes next; return whether it did."""
@@ -141,26 +158,83 @@ class LiteralReader:
         return next((quote for quote in self._quotes if self.text.startswith(quote, self.at)), "")
 
     def _string(self, quote: str, behind: re.Pattern[str] = BEHIND) -> str:
+        """Read a string that begins with ``quote``. ``behind`` matches the text that may follow it.
+
+        Raises:
+            UnreadableCallError: a quotation mark or a backslash in it leaves a doubt about what was meant.
+        """
+        if not self._escapes:
+            return self._between_tokens(quote)
+        closer = quote * 3 if self.text.startswith(quote * 3, self.at) else quote
+        start = at = self.at + len(closer)
+        apostrophe = quoted = False
+        while True:
+            if (end := self.text.find(closer, at)) < 0:
+                raise UnreadableCallError("a string is not closed", Doubt(start, open=True))
+            backslash = self.text.find("\\", at, end)
+            if backslash >= 0:
+                at = backslash + 2
+                continue
+            if behind.match(self.text, end + len(closer)):
+                break
+            if len(closer) > 1 or BESIDE.match(self.text, end):
+                raise UnreadableCallError(QUOTE_WITHIN, Doubt(start, open=True))
+            within = closer == "'" and APOSTROPHE.match(self.text, end - 1)
+            apostrophe, quoted, at = apostrophe or bool(within), quoted or not within, end + 1
+        # The last quotation mark of all certainly ends the text. Another one does if the marks before it are apostrophes,
+        # and it stands behind a word: one that opens a quotation does not.
+        if (quoted and self.text.find(quote, end + 1) >= 0) or (apostrophe and not LAST.match(self.text, end - 1)):
+            raise UnreadableCallError(QUOTE_WITHIN, Doubt(start, open=True))
+        if apostrophe or quoted:
+            self.repairs = (UNESCAPED_QUOTE,)
+        self.at = end + len(closer)
+        return self._unescape(self.text[start:end])
+
+    def _unescape(self, written: str) -> str:
+        """Return a Python string's text. An escape that Python does not know keeps its backslash, as in Python."""
+        if "\\" not in written:
+            return written
+        kinds = {_is_known(found[1]): found for found in ESCAPE.finditer(written) if found[1] not in RARE}
+        self._invalid = self._invalid or False in kinds
+        self._valid = self._valid or True in kinds
+        if self._invalid and self._valid:
+            raise UnreadableCallError(DOUBTFUL_BACKSLASH)
+        if self._invalid:
+            return written
+        self._valid = True
+        return ESCAPE.sub(_replace_escape, written)
+
+    def _between_tokens(self, quote: str) -> str:
+        """Read a string between two tokens. The same token within it stands for a quotation mark, in pairs."""
         start = at = self.at + len(quote)
+        within = 0
         while True:
             if (end := self.text.find(quote, at)) < 0:
                 raise UnreadableCallError("a string is not closed", Doubt(start, open=True))
-            backslash = self.text.find("\\", at, end) if self._escapes else -1
-            if backslash >= 0:
-                at = backslash + 2
-            elif self._escapes and not behind.match(self.text, end + 1):
-                at = end + 1  # it's: what closes a string has a comma, a colon or a bracket behind it
-                self.repairs = (UNESCAPED_QUOTE,)
-            else:
+            at = end + len(quote)
+            closes = BEHIND.match(self.text, at)
+            if within % 2 == 0 and closes:
                 break
-        self.at = end + len(quote)
+            if '"' not in quote or (within % 2 and self._begins_member(at, quote)):
+                raise UnreadableCallError(QUOTE_WITHIN, Doubt(start, open=True))
+            within += 1
+        self.at = at
         written = self.text[start:end]
-        return ESCAPE.sub(_unescape, written) if self._escapes else written
+        if within:
+            self.repairs = (UNESCAPED_QUOTE,)
+            written = written.replace(quote, '"')
+        return written
+
+    def _begins_member(self, at: int, quote: str) -> bool:
+        """Return whether the text at ``at`` may follow a string that ends there: a bracket, a member or an item."""
+        found = NEXT_MEMBER.match(self.text, at)
+        return found is not None and (found[1] is None or self.text.startswith(quote, found.end()) or found[2] is not None)
 
 
-def _unescape(match: re.Match[str]) -> str:
+def _is_known(code: str) -> bool:
+    return len(code) > 1 or code in ESCAPED or code in "\\'\""
+
+
+def _replace_escape(match: re.Match[str]) -> str:
     code = match[1]
-    if len(code) > 1:
-        return chr(int(code[1:], 16))
-    # An escape that Python does not know keeps its backslash, as in Python: the \d of a regular expression is meant.
-    return ESCAPED.get(code, code if code in "\\'\"" else match[0])
+    return chr(int(code[1:], 16)) if len(code) > 1 else ESCAPED.get(code, code)

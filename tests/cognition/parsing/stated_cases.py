@@ -44,7 +44,6 @@ REASONS: Mapping[str, str] = {
     "a broken call shown as text": "a call with a name and the start of arguments is a call: the model gets an error",
     "another type wanted than the format marks": "the format's own marks decide between text and value",
     "a broken value mended": "the parser does not repair it: the model gets the call back",
-    "a quote mended that stands within a text": "the parser repairs it, with a note on the call",
     "text around calls left out": "you get the text around a call as text",
     "reasoning in a channel without a name": "a channel of reasoning has its name",
     "markers written otherwise": "only the format's own notation is a marker",
