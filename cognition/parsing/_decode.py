@@ -17,6 +17,7 @@ from attrs import astuple
 
 from cognition.base.strict_json import DECODER
 from cognition.parsing._decode_literals import decode_named_objects, decode_pythonic
+from cognition.parsing._parameter_ends import find_missing_end
 from cognition.parsing.call_builder import (
     NO_ARGUMENTS,
     READ_OVER,
@@ -49,7 +50,8 @@ NAME = re.compile(r"[\w.-]+")
 """A name without an end marker."""
 DATA = re.compile(r"[{\[]")
 """Sign of an object or a list written as text. No id, index or type contains it."""
-MISSING_PARAMETER_END = "missing end of a parameter"
+MARKUP = re.compile(r"[>\n]|</")
+"""Sign of a name of a parameter that is not closed."""
 
 NO_TYPE: frozenset[str] = frozenset()
 
@@ -231,13 +233,16 @@ def _decode_tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, 
             if gap.strip() and not _has_only_type(gap, markers.string_mark):
                 raise UnreadableCallError(NOT_CLOSED.format(start), Doubt(here))
         begin, key = at, unescape_name(calls, key.strip())
+        if MARKUP.search(key) and key not in known:
+            raise UnreadableCallError(f"the name of a parameter was expected, not {key[:40]!r}", left)
         behind = _behind_texts(raw, at, markers)
         _, at = _split_at_marker(raw, behind, markers.value_end, NOT_CLOSED, start, left)
         value = raw[begin : at - len(markers.value_end)]
         mended: tuple[str, ...] = ()
-        forgotten = _next_parameter(raw, begin, at, markers, known.keys() - {key} - values.keys()) if known else 0
-        if forgotten:
-            value, at, repairs = raw[begin:forgotten], forgotten, _add_repairs(repairs, MISSING_PARAMETER_END)
+        others = known.keys() - {key} - values.keys()
+        span = (begin, behind, at - len(markers.value_end))
+        if ended := find_missing_end(raw, span, calls, key, others):
+            value, at, repairs = raw[begin : ended.stop], ended.following, _add_repairs(repairs, ended.repair)
             doubt = doubt or Doubt(begin)
         # Some templates write a line break on each side of a value. One only at the end belongs to the value: Seed-OSS
         # writes values without surrounding line breaks.
@@ -274,19 +279,6 @@ def _has_only_type(gap: str, string_mark: str) -> bool:
 
 def _add_repairs(repairs: tuple[str, ...], *more: str) -> tuple[str, ...]:
     return repairs + tuple(note for note in more if note not in repairs)
-
-
-def _next_parameter(raw: str, begin: int, end: int, markers: ParameterMarkers, others: Collection[str]) -> int:
-    """Return the end of a value whose end marker is missing: the line where another parameter begins; 0 if there is no
-    such line.
-
-    Only a parameter that the tool has and that is not given elsewhere counts: other values may contain such text.
-    """
-    sign = f"\n{markers.key_start}"
-    place = raw.find(sign, begin, end)
-    name = raw[place + len(sign) : end].partition(markers.key_end)[0] if place >= 0 else ""
-    again = name in others and raw.find(f"{markers.key_start}{name}{markers.key_end}", end) >= 0
-    return place if name in others and not again else 0
 
 
 def _unwrap_arguments(values: dict[str, Any], known: Mapping[str, frozenset[str]]) -> dict[str, Any]:

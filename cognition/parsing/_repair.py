@@ -1,8 +1,8 @@
 """Repair of JSON that a model wrote almost right. Each change has a name; other defects are refused.
 
 Only unambiguous changes are applied. They remove only a trailing comma and braces after the end, and never invent a
-value. Backslashes are one question for the whole text: if one is invalid, its writer does not escape them, so a ``\\n``
-elsewhere may be a line break or a part of a path. Such a text is refused.
+value. Backslashes are one question for the whole text: if one is invalid, its writer does not escape them. Then an
+escaped letter elsewhere may be a line break or a part of a path, and the text is refused.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _rewrite(text: str, complete: bool, notes: dict[str, None]) -> str | None:
 
 
 def _has_invalid_escape(text: str) -> bool:
-    """Return whether a string has a backslash that JSON does not allow, such as the ``\\d`` of a regular expression.
+    """Return whether a string has a backslash that JSON does not allow, as regular expressions have.
 
     The model that wrote it does not escape backslashes.
     """

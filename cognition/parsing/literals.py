@@ -181,7 +181,7 @@ class LiteralReader:
                 raise UnreadableCallError(QUOTE_WITHIN, Doubt(start, open=True))
             within = closer == "'" and APOSTROPHE.match(self.text, end - 1)
             apostrophe, quoted, at = apostrophe or bool(within), quoted or not within, end + 1
-        # The last quotation mark of all certainly ends the text. Another one does if the marks before it are apostrophes,
+        # The last quotation mark of all certainly ends the text. Another one does if those before it are apostrophes
         # and it stands behind a word: one that opens a quotation does not.
         if (quoted and self.text.find(quote, end + 1) >= 0) or (apostrophe and not LAST.match(self.text, end - 1)):
             raise UnreadableCallError(QUOTE_WITHIN, Doubt(start, open=True))
@@ -228,7 +228,9 @@ class LiteralReader:
     def _begins_member(self, at: int, quote: str) -> bool:
         """Return whether the text at ``at`` may follow a string that ends there: a bracket, a member or an item."""
         found = NEXT_MEMBER.match(self.text, at)
-        return found is not None and (found[1] is None or self.text.startswith(quote, found.end()) or found[2] is not None)
+        return found is not None and (
+            found[1] is None or self.text.startswith(quote, found.end()) or found[2] is not None
+        )
 
 
 def _is_known(code: str) -> bool:
