@@ -32,7 +32,14 @@ from cognition.parsing.call_builder import (
 from cognition.parsing.literals import Doubt, UnreadableCallError
 from cognition.parsing.nested_elements import read_elements
 from cognition.parsing.spec import CallFormat, JsonFields, ParameterMarkers
-from cognition.parsing.typed_values import NO_TYPES, ParameterTypes, parse_value, read_literal
+from cognition.parsing.typed_values import (
+    NO_TYPES,
+    OTHER_PARAMETERS,
+    ParameterTypes,
+    parse_value,
+    read_literal,
+    type_of,
+)
 from cognition.parsing.values import Members, Value, json_values, members_of, skip
 from cognition.values.messages import MalformedToolCall, ProposedCall
 
@@ -52,8 +59,6 @@ DATA = re.compile(r"[{\[]")
 """Sign of an object or a list written as text. No id, index or type contains it."""
 MARKUP = re.compile(r"[>\n]|</")
 """Sign of a name of a parameter that is not closed."""
-
-NO_TYPE: frozenset[str] = frozenset()
 
 
 def decode(
@@ -254,7 +259,7 @@ def _decode_tagged(calls: CallFormat, raw: str, terminated: bool, passed: bool, 
                 raise UnreadableCallError(NOT_CLOSED.format(start), Doubt(here))
             values[key] = value[len(markers.text_start) : len(value) - len(markers.text_end)]
         elif not markers.string_mark:
-            values[key], mended = parse_value(value, known.get(key, NO_TYPE))
+            values[key], mended = parse_value(value, type_of(known, key))
         else:
             values[key], mended = (value, ()) if markers.string_mark in gap else read_literal(value.strip())
         repairs = _add_repairs(repairs, *mended) if mended else repairs
@@ -286,7 +291,7 @@ def _unwrap_arguments(values: dict[str, Any], known: Mapping[str, frozenset[str]
     if len(values) != 1:
         return {}
     ((key, value),) = values.items()
-    if key not in WRAPPERS or key in known:
+    if key not in WRAPPERS or key in known or OTHER_PARAMETERS in known:
         return {}
     inner = read_literal(value.strip())[0] if isinstance(value, str) else value
     return inner if isinstance(inner, dict) and set(inner) <= set(known) else {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from cognition.parsing._decode import decode
+from cognition.parsing._headers import LONGEST_HEADER, read_header
 from cognition.parsing._open_call import OpenCall
 from cognition.parsing._plan import FormatPlan
 from cognition.parsing._scan import (
@@ -32,13 +33,14 @@ from cognition.parsing.outputs import (
     ReasoningDelta,
     TextDelta,
 )
-from cognition.parsing.rope import EMPTY, Rope, append_text, join_pieces
+from cognition.parsing.rope import EMPTY, Rope, append_text, join_pieces, length
 from cognition.parsing.spec import CallFormat
 from cognition.parsing.state import (
     BehindCall,
     Ended,
     Flow,
     InCall,
+    InHeader,
     InReasoning,
     InSection,
     InText,
@@ -50,6 +52,7 @@ from cognition.values.messages import MalformedToolCall, ProposedCall
 from cognition.values.outcomes import FinishReason
 
 IN_REASONING = "it stands in reasoning that was never ended: end the reasoning before you call"
+NO_MESSAGE = "the header of its message has no end"
 IN_A_STRING = "it stands behind a text that was never closed, or in it"
 """Reasons reported when text that reads as a call is not accepted as a call."""
 
@@ -91,7 +94,7 @@ class ParserRun:
     ) -> None:
         self.plan = plan
         phase = state.phase
-        self.phase: InText | BehindCall | InReasoning | InSection | OpenCall | Ended = (
+        self.phase: InText | BehindCall | InReasoning | InSection | OpenCall | InHeader | Ended = (
             OpenCall(*phase) if isinstance(phase, InCall) else phase
         )
         self.visible = state.text
@@ -201,6 +204,8 @@ class ParserRun:
                 return self._read_reasoning(phase)
             case InSection():
                 return self._read_section(phase)
+            case InHeader():
+                return self._read_header(phase)
             case _:  # Ended
                 self.phase, self.at = Ended(), len(self.text)
                 return False
@@ -262,7 +267,8 @@ class ParserRun:
         if not marker:
             self.phase = InReasoning(self.text[at:], kept)
             return False
-        quoted = self.plan.move(InReasoning, marker) == "quote"
+        # Within a quoted call, a token of its header is a part of the quotation.
+        quoted = self.plan.move(InReasoning, marker) == "quote" or (kept and self.plan.meanings[marker] == "token")
         if kept or quoted:
             kept = append_text(kept, marker)
         self.phase = phase = InReasoning("", kept)
@@ -351,6 +357,9 @@ class ParserRun:
                 raw = (marker,) if named else EMPTY
                 self.phase = OpenCall(raw, self.plan.named if named else self.plan.first, outer)
                 self.calls += 1
+            case "header":
+                assert not isinstance(phase, InSection)  # MOVES
+                self.phase = InHeader(marker, phase)
             case "try_call":
                 self.phase = OpenCall(EMPTY, self.plan.first, outer, tentative=True)
             case "end":
@@ -360,6 +369,60 @@ class ParserRun:
                 self.phase = Ended()
             case _:  # stray, a marker too many; plain and close_call do not occur in these phases
                 pass
+
+    # --------------------------------------------------------------------------------------------------- headers
+
+    def _read_header(self, phase: InHeader) -> bool:
+        at, marker = self.plan.in_header.next(self.text, self.at, self.final)
+        raw = append_text(phase.raw, self.text[self.at : at])
+        self.at = at
+        if not (marker or self.final or length(raw) > LONGEST_HEADER):
+            self.phase = InHeader(phase.start, phase.outer, self.text[at:], raw)
+            return False
+        text = join_pieces(raw)
+        # One that is too long ends at the same place for every cut of the reply.
+        marker, long = ("", True) if len(text) > LONGEST_HEADER else (marker, False)
+        self._close_header(phase, text, marker, long)
+        self.reasoning = mark_touching(self.reasoning)
+        return True
+
+    def _close_header(self, phase: InHeader, text: str, marker: str, long: bool) -> None:
+        """End a header before ``marker``, which is empty if the reply has ended or the header is too long."""
+        plan, outer = self.plan, phase.outer
+        headers, calls = plan.spec.headers, plan.calls
+        assert headers is not None  # only such formats have headers
+        complete = marker == headers.end
+        header = read_header(headers, text[:LONGEST_HEADER], complete=complete)
+        self.phase = outer
+        if isinstance(outer, InReasoning) and not (complete and header.channel == "answer" and header.tool < 0):
+            if outer.kept or header.tool >= 0:  # a call in reasoning is quoted, like those with the usual headers
+                self.phase = InReasoning("", append_text(outer.kept, phase.start + ("" if long else text)))
+            if long:
+                self._read_from(text)
+            elif header.tool >= 0 or not header.known:
+                self._emit_reasoning(header.text)
+        elif header.tool >= 0 and calls is not None:
+            if marker in ("", headers.end, calls.end, *plan.id_starts):
+                self._read_from(text[header.tool :])
+                self.phase = OpenCall(EMPTY, plan.first, IN_TEXT)
+            else:
+                self.outputs.append(CallMalformed(self.calls, MalformedToolCall(text.strip(), NO_MESSAGE)))
+            self.calls += 1
+        elif long:
+            self._read_from(text)
+            self.phase = InReasoning()
+        else:
+            if not header.known:
+                self._emit_reasoning(header.text)
+            reasons = complete and header.channel == "reasoning" and self.quoted != IN_REASONING
+            self.phase = InReasoning() if reasons else IN_TEXT
+
+    def _read_from(self, text: str) -> None:
+        """Read again what has been read last."""
+        if len(text) <= self.at:
+            self.at -= len(text)
+        else:  # it came with an earlier chunk
+            self.text, self.at = text + self.text[self.at :], 0
 
     # ----------------------------------------------------------------------------------------------------- calls
 
@@ -467,11 +530,7 @@ class ParserRun:
         again = ParserRun(self.plan, state, self.types, literal=literal, braces=braces and self.braces, quoted=quoted)
         self.outputs += again.read(text, final=final, reason=self.reason)
         self.visible, self.reasoning, self.calls, self.phase = again.visible, again.reasoning, again.calls, again.phase
-        held = again.phase.held
-        if len(held) <= self.at:
-            self.at -= len(held)
-        else:  # it came with an earlier chunk
-            self.text, self.at = held + self.text[self.at :], 0
+        self._read_from(again.phase.held)
 
     # ------------------------------------------------------------------------------------------------------- end
 

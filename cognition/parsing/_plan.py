@@ -1,8 +1,8 @@
 """A format prepared for reading: for each phase its markers, and the effect of each marker there.
 
 ``MOVES`` is the state machine. Rows are phases, columns are meanings of markers, and every cell is written out.
-``PLAIN``: the marker has no meaning there and remains text. ``BehindCall`` has no row: it ends before any marker is
-searched for.
+``PLAIN``: the marker has no meaning there and remains text. Two phases have no row: ``BehindCall`` ends before any
+marker is searched for, and ``InHeader`` has its own markers.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from cognition.parsing.state import Ended, InCall, InReasoning, InSection, InTex
 
 Meaning = Literal[
     "reasoning_start", "reasoning_end", "answer_start", "section_start", "section_end", "call_start", "call_end",
-    "brace", "lead", "dropped", "stop",
+    "brace", "lead", "header", "token", "dropped", "stop",
 ]  # fmt: skip
 """The meaning of a marker. ``brace``: the ``{``, or for pythonic calls the ``[``, of calls without a start marker."""
 
 Move = Literal[
     "plain", "drop", "stray", "quote", "reason", "answer", "enter_section", "begin_call", "try_call", "close_call",
-    "end",
+    "header", "end",
 ]  # fmt: skip
 """The reaction to a marker. Markers of calls without a role in the phase are text:
 
@@ -49,6 +49,8 @@ MOVES: Mapping[type[ParserPhase], Mapping[Meaning, Move]] = {
         "call_end": "stray",
         "brace": "try_call",
         "lead": "drop",  # where text begins
+        "header": "header",
+        "token": "drop",
         "dropped": "drop",
         "stop": "end",
     },
@@ -62,6 +64,8 @@ MOVES: Mapping[type[ParserPhase], Mapping[Meaning, Move]] = {
         "call_end": PLAIN,
         "brace": "quote",
         "lead": PLAIN,
+        "header": "header",
+        "token": "drop",
         "dropped": "drop",
         "stop": "end",
     },
@@ -75,6 +79,8 @@ MOVES: Mapping[type[ParserPhase], Mapping[Meaning, Move]] = {
         "call_end": "drop",
         "brace": "begin_call",
         "lead": PLAIN,
+        "header": "drop",
+        "token": "drop",
         "dropped": "drop",
         "stop": "end",
     },
@@ -88,6 +94,8 @@ MOVES: Mapping[type[ParserPhase], Mapping[Meaning, Move]] = {
         "call_end": "close_call",
         "brace": PLAIN,
         "lead": PLAIN,
+        "header": PLAIN,
+        "token": PLAIN,
         "dropped": PLAIN,
         "stop": "close_call",
     },
@@ -132,6 +140,7 @@ class FormatPlan:
         self.tags = _tag_markers(calls, self.in_call.texts)
         self.quoted = _quote_markers(calls, self.in_call.texts)
         self.first = _first_scan(spec)
+        self.in_header = _header_markers(spec)
         self.named = Scan("head")
         """The initial scan after a marker that comes right before the name."""
         opened = spec.reasoning is not None and spec.reasoning.opened
@@ -165,11 +174,23 @@ def _meanings(spec: FormatSpec) -> dict[str, Meaning]:
     pairs += [(marker, "answer_start") for marker in spec.answers]
     pairs += [(marker, "dropped") for marker in spec.dropped]
     pairs.append((spec.lead, "lead"))
+    if spec.headers is not None:
+        pairs += [(marker, "header") for marker in spec.headers.starts]
+        pairs += [(marker, "token") for marker in (spec.headers.end, *spec.headers.tokens)]
     meanings: dict[str, Meaning] = {}
     for marker, meaning in pairs:
         if marker:
             meanings.setdefault(marker, meaning)
     return meanings
+
+
+def _header_markers(spec: FormatSpec) -> Markers:
+    """Return the markers that end a header: its own, the beginning of the next part, and the end of the message."""
+    if spec.headers is None:
+        return Markers(())
+    ends = [spec.reasoning.end] if spec.reasoning is not None else []
+    ends += [spec.calls.end] if spec.calls is not None else []
+    return Markers([*spec.headers.starts, spec.headers.end, *ends, *spec.stops])
 
 
 def _first_scan(spec: FormatSpec) -> Scan:

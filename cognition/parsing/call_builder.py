@@ -121,6 +121,9 @@ def _parts(calls: CallFormat, head: str) -> list[str]:
         if id_start:
             head, _, more = head.partition(id_start)
             others.append(more)
+    if calls.spaced and len(words := head.split(maxsplit=1)) > 1:
+        head, more = words
+        others.append(more)
     return [unescape_name(calls, head.strip()), *others]
 
 

@@ -110,6 +110,8 @@ class CallFormat:
     """
     quotes: tuple[str, ...] = ("'", '"')
     """Around strings, for the shapes ``pythonic`` (with backslashes as in Python) and ``named_object`` (without)."""
+    spaced: bool = False
+    """Whether white space ends the name. The words behind it are skipped, as an id is."""
 
     def __attrs_post_init__(self) -> None:
         tagged = self.shape in ("tagged_parameters", "nested_tags")
@@ -128,6 +130,29 @@ class CallFormat:
             raise ConfigError("a marker must not be empty")
         if self.section_end and not self.section_start:
             raise ConfigError("a section that ends has to start")
+
+
+@frozen
+class HeaderMarkers:
+    """The markers of messages that each begin with a header (Harmony).
+
+    The other markers of the format contain the usual headers. These ones serve to read any other header.
+    """
+
+    starts: tuple[str, ...]
+    """Each begins a header, or the next part of one."""
+    end: str
+    """Between the header and the message's text."""
+    recipient: str
+    """Before the name of the message's recipient, which is a tool if it is not one of ``people``."""
+    reasoning: str
+    """The channel of reasoning."""
+    answers: tuple[str, ...]
+    """The channels of text for the user."""
+    people: tuple[str, ...]
+    """Who writes and receives messages besides tools."""
+    tokens: tuple[str, ...] = ()
+    """Other markers within a header."""
 
 
 @frozen(cache_hash=True)
@@ -151,6 +176,8 @@ class FormatSpec:
     """A text (``助手：``) that the model writes before an answer instead of a marker. The parser removes it where the
     visible text begins; it is ordinary text elsewhere.
     """
+    headers: HeaderMarkers | None = None
+    """Set if the reply consists of messages with headers."""
 
     @dropped.validator
     @stops.validator

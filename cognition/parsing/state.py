@@ -100,13 +100,24 @@ class InCall(NamedTuple):
 
 
 @frozen
+class InHeader:
+    """Reading a message's header, which is shown to nobody."""
+
+    start: str
+    """The marker that began it."""
+    outer: InText | InReasoning
+    held: str = ""
+    raw: Rope = EMPTY
+
+
+@frozen
 class Ended:
     """After a stop text or the end of the reply. Text fed now is not read."""
 
     held: str = ""
 
 
-ParserPhase = InText | BehindCall | InReasoning | InSection | InCall | Ended
+ParserPhase = InText | BehindCall | InReasoning | InSection | InCall | InHeader | Ended
 
 
 @frozen

@@ -31,19 +31,25 @@ DEEPEST = 8
 
 ITEM, ANY_KEY = "item", "*"
 """Names in paths: of a list's items, and of keys that a schema does not name."""
+OTHER_PARAMETERS = f"/{ANY_KEY}"
+"""The path of the parameters that a tool's schema does not name, if it has a schema for them."""
 
 
 def types_of(tools: Iterable[ToolSpec], *, nested: bool = False) -> ParameterTypes:
     """Return the types that the schemas of these tools allow for their parameters.
 
-    ``nested``: include the values within parameters, by their paths, such as ``size/x`` and ``tags/item``.
+    Parameters that a schema does not name have the path ``OTHER_PARAMETERS``. ``nested``: include the values within
+    parameters, by their paths, such as ``size/x`` and ``tags/item``.
     """
     types: dict[str, dict[str, frozenset[str]]] = {}
     for tool in tools:
-        properties = tool.parameters.get("properties")
-        if isinstance(properties, dict):
-            types[tool.name] = {key: _types(schema, tool.parameters, 0) for key, schema in properties.items()}
-            for key, schema in properties.items() if nested else ():
+        properties, others = tool.parameters.get("properties"), tool.parameters.get("additionalProperties")
+        known = dict(properties) if isinstance(properties, dict) else {}
+        if isinstance(others, dict):
+            known[OTHER_PARAMETERS] = others
+        if known or isinstance(properties, dict):
+            types[tool.name] = {key: _types(schema, tool.parameters, 0) for key, schema in known.items()}
+            for key, schema in known.items() if nested else ():
                 _note_within(types[tool.name], key, schema, tool.parameters, 0)
     return types
 
@@ -75,6 +81,11 @@ def type_at(types: Mapping[str, frozenset[str]], path: str) -> frozenset[str]:
     if found is None:
         found = types.get(f"{path.rpartition('/')[0]}/{ANY_KEY}", frozenset())
     return frozenset() if found & ANY_TYPE else found
+
+
+def type_of(types: Mapping[str, frozenset[str]], parameter: str) -> frozenset[str]:
+    """Return the types of a parameter; empty if unknown, or if any type is allowed."""
+    return types.get(parameter, types.get(OTHER_PARAMETERS, frozenset()))
 
 
 def _types(schema: Any, root: Mapping[str, Any], depth: int) -> frozenset[str]:

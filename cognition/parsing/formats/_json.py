@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attrs import evolve
 
-from cognition.parsing.spec import CallFormat, FormatSpec, JsonFields, ReasoningMarkers
+from cognition.parsing.spec import CallFormat, FormatSpec, HeaderMarkers, JsonFields, ReasoningMarkers
 
 PLAIN = FormatSpec("plain")
 """Plain text: no reasoning, no calls. For models whose template knows neither, and for raw output."""
@@ -196,6 +196,7 @@ GPT_OSS = FormatSpec(
         name_end="<|message|>",
         id_start="<|constrain|>",
         more_id_starts=("<|channel|>",),
+        spaced=True,
     ),
     dropped=(
         "<|start|>assistant",
@@ -211,6 +212,15 @@ GPT_OSS = FormatSpec(
     ),
     stops=("<|return|>",),
     prompted="<|start|>assistant",
+    headers=HeaderMarkers(
+        starts=("<|start|>", "<|channel|>"),
+        end="<|message|>",
+        recipient="to=",
+        reasoning="analysis",
+        answers=("final", "commentary"),
+        people=("assistant", "user", "system", "developer"),
+        tokens=("<|constrain|>",),
+    ),
 )
 """gpt-oss (Harmony): every part of a reply is a message in a channel; a message that names a recipient is a call.
 
@@ -228,6 +238,8 @@ the template writes calls::
     <|start|>assistant to=functions.multiply<|channel|>commentary json<|message|>{"a": 17, "b": 23}<|call|>
 
 The generation prompt is ``<|start|>assistant``, so a reply may begin in the middle of a marker.
+
+Models also write headers with other words, or with the recipient behind the type. ``headers`` serves to read those.
 
 Source: https://cookbook.openai.com/articles/openai-harmony
 """

@@ -94,6 +94,8 @@ def markers_of(spec: FormatSpec) -> list[str]:
         found += [spec.reasoning.start, spec.reasoning.end]
     if spec.calls:
         found += [spec.calls.start, spec.calls.end, spec.calls.section_start, spec.calls.section_end]
+    if spec.headers:
+        found += [*spec.headers.starts, spec.headers.end, *spec.headers.tokens]
     return [marker for marker in found if marker]
 
 

@@ -14,7 +14,7 @@ from cognition.parsing import FORMATS, CallFormat, FormatSpec, ParameterMarkers
 from cognition.parsing._plan import MOVES, Meaning, Move
 from cognition.parsing.markers import Markers
 from cognition.parsing.rope import Rope, append_text, join_pieces, length
-from cognition.parsing.state import BehindCall, ParserPhase
+from cognition.parsing.state import BehindCall, InHeader, ParserPhase
 
 PARAMETERS = ParameterMarkers("<k>", "</k>", "<v>", "</v>")
 
@@ -54,7 +54,7 @@ def test_each_phase_says_what_each_marker_does() -> None:
 
     ``BehindCall`` ends before any marker is looked for.
     """
-    assert set(get_args(ParserPhase)) - {BehindCall} == set(MOVES)
+    assert set(get_args(ParserPhase)) - {BehindCall, InHeader} == set(MOVES)
     for row in MOVES.values():
         assert list(get_args(Meaning)) == list(row)
         assert set(row.values()) <= set(get_args(Move))
