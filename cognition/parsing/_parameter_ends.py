@@ -17,7 +17,7 @@ MISSING_PARAMETER_END = "missing end of a parameter"
 WRONG_PARAMETER_END = "wrong end of a parameter"
 LONGEST_TAG = 120
 """Characters of a tag with the white space behind it."""
-TAG = re.compile(r"(</[^<>\n]*+>?|<[^\s<>/][^<>\n]*+>)\s*\Z")
+TAG = re.compile(r"(?:</[^<>\n]*+>?|<[^\s<>/][^<>\n]*+>)\Z")
 """A tag at the end of a text. A closing one may lack its last character."""
 PLAIN = re.compile(r"[\w.:-]+")
 """A name of a parameter or a call, without markup."""
@@ -56,13 +56,13 @@ def find_missing_end(
         name, found, _ = raw[behind : min(behind + LONGEST_TAG, stop)].partition(markers.key_end)
         name = name.strip() if found else ""
         before = raw[max(begin, place - LONGEST_TAG) : place]
-        tag = TAG.search(before)
+        tag = _tag_at_end(before, markers)
         if PLAIN.fullmatch(name) and (tag or _begins_call(before, calls)):
-            at = place - len(before) + tag.start() if tag else place
-            own = tag and _closes(tag[1], key, markers) and f"<{key}" not in raw[begin:at]
+            at = place - len(before) + before.rindex(tag) if tag else place
+            own = tag and _closes(tag, key, markers) and f"<{key}" not in raw[begin:at]
             if own and _is_next(raw, name, stop, markers, others):
                 return ParameterEnd(at, place, WRONG_PARAMETER_END)
-            raise _wrong_end(key, tag[1] if tag else calls.start, begin)
+            raise _wrong_end(key, tag or calls.start, begin)
         if first and before.endswith("\n"):
             first = False
             if _is_next(raw, name, stop, markers, others):
@@ -76,6 +76,16 @@ def find_missing_end(
     return None
 
 
+def _tag_at_end(text: str, markers: ParameterMarkers) -> str:
+    """Return the tag at the end of a text, or the first half or more of the end marker; empty if there is neither."""
+    text = text.rstrip()
+    half = text.rfind(markers.value_end[: (len(markers.value_end) + 1) // 2])
+    if half >= 0 and markers.value_end.startswith(text[half:]):
+        return text[half:]
+    tag = TAG.search(text)
+    return tag[0] if tag else ""
+
+
 def _begins_call(before: str, calls: CallFormat) -> bool:
     """Return whether this text ends with the beginning of a call whose name has no end marker."""
     _, found, name = before.rpartition(calls.start)
@@ -84,14 +94,12 @@ def _begins_call(before: str, calls: CallFormat) -> bool:
 
 def _closes(tag: str, key: str, markers: ParameterMarkers) -> bool:
     """Return whether a tag is the end marker with a slip in it, or has the parameter's name."""
-    if not markers.value_end.startswith("</"):
-        return False
+    if markers.value_end.startswith(tag):
+        return True
     words = WORDS.findall(tag)
-    return (
-        words == [key]
-        if tag.startswith("</") and words[:1] == [key]
-        else set(words) <= set(WORDS.findall(markers.value_end))
-    )
+    if not markers.value_end.startswith("</") or words[:1] == [key]:
+        return words == [key] and tag.startswith("</")
+    return set(words) <= set(WORDS.findall(markers.value_end))
 
 
 def _is_next(raw: str, name: str, stop: int, markers: ParameterMarkers, others: Collection[str]) -> bool:

@@ -79,7 +79,8 @@ class LiteralReader:
         self.at: int = at
         self.repairs: tuple[str, ...] = ()
         self._quotes, self._escapes = quotes, escapes
-        self._valid = self._invalid = False  # whether a backslash of the call is an escape, and whether one is none
+        # Whether a backslash of the call is an escape, whether one is none, and whether one escapes a quotation mark.
+        self._valid = self._invalid = self._escapes_quotes = False
 
     def skip(self) -> None:
         self.at = SPACE.match(self.text, self.at).end()  # type: ignore[union-attr]  # it matches nothing as well
@@ -87,7 +88,7 @@ class LiteralReader:
     def begin_call(self) -> None:
         """Forget the repairs and the backslashes of the last call."""
         self.repairs = ()
-        self._valid = self._invalid = False
+        self._valid = self._invalid = self._escapes_quotes = False
 
     def take(self, sign: str) -> bool:
         """Skip ``sign`` if it comes next; return whether it did."""
@@ -186,9 +187,15 @@ class LiteralReader:
         if (quoted and self.text.find(quote, end + 1) >= 0) or (apostrophe and not LAST.match(self.text, end - 1)):
             raise UnreadableCallError(QUOTE_WITHIN, Doubt(start, open=True))
         if apostrophe or quoted:
+            if "\\" in self.text[start:end]:  # others were escaped, or a backslash was no escape either
+                raise UnreadableCallError(QUOTE_WITHIN, Doubt(start, open=True))
             self.repairs = (UNESCAPED_QUOTE,)
         self.at = end + len(closer)
-        return self._unescape(self.text[start:end])
+        written = self.text[start:end]
+        self._escapes_quotes = self._escapes_quotes or f"\\{quote}" in written
+        if self.repairs and self._escapes_quotes:
+            raise UnreadableCallError(QUOTE_WITHIN, Doubt(start, open=True))
+        return self._unescape(written)
 
     def _unescape(self, written: str) -> str:
         """Return a Python string's text. An escape that Python does not know keeps its backslash, as in Python."""
