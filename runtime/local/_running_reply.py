@@ -147,6 +147,8 @@ class RunningReply:
     _outputs: list[Output] = field(factory=list)
     _decoder: codecs.IncrementalDecoder = field(factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"))
     _stops: StopFilter = Factory(lambda self: StopFilter(self.request.options.stop), takes_self=True)
+    end_tokens: frozenset[int] = frozenset()
+    """Control tokens that end the reply by its format, in addition to those that the model's files name."""
 
     def begin(self, backend: InferenceBackend, reused: int) -> None:
         """Begin in a sequence that contains the first ``reused`` tokens of the prompt.
@@ -201,7 +203,7 @@ class RunningReply:
         try:
             while True:
                 token = backend.sample(row, sampler, None if guide is None else guide.allowed_tokens())
-                ends = backend.is_end(token)
+                ends = backend.is_end(token) or token in self.end_tokens
                 if ends or guide is None or guide.accept(token, backend.piece(token)):
                     break
         except Exception as error:  # of its sampler or its guide: other replies go on

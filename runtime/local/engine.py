@@ -255,6 +255,8 @@ class LocalEngine:
                 if failure is None:
                     reply.parser = Parser(rendered.format, reply.request.tools)
                     reply.guide = self._guide(rendered.format, reply.request)
+                    control = self._backend.special.control
+                    reply.end_tokens = frozenset(control[stop] for stop in rendered.format.stops if stop in control)
                     if not limits.can_cut:
                         reply.boundaries = self._boundaries.of(reply.request, reply.prompt)
         except Exception as error:

@@ -129,7 +129,8 @@ def read_mlx_directory(path: Path) -> MlxFiles:
     if not isinstance(text_config, dict):
         raise ModelFileError(f"text_config in {path / 'config.json'} is no JSON object; fetch it again")
     template, plain = _choose_templates(path, _templates(path, tokenizer))
-    ends = generation.get("eos_token_id") or config.get("eos_token_id") or text_config.get("eos_token_id") or []
+    named = [one.get("eos_token_id") for one in (generation, config, text_config)]
+    ends = [end for one in named if one is not None for end in (one if isinstance(one, list) else [one])]
     sampling, wrong = options_from_json(generation)
     trained = config.get("max_position_embeddings") or text_config.get("max_position_embeddings")
     return MlxFiles(
@@ -138,7 +139,7 @@ def read_mlx_directory(path: Path) -> MlxFiles:
         plain_template=plain,
         bos_text=_token_text(tokenizer.get("bos_token")),
         eos_text=_token_text(tokenizer.get("eos_token")),
-        end_tokens=frozenset(_count(path, "eos_token_id", end) for end in (ends if isinstance(ends, list) else [ends])),
+        end_tokens=frozenset(_count(path, "eos_token_id", end) for end in ends),
         trained_context=_count(path, "max_position_embeddings", trained) if trained else None,
         weight_bytes=sum(file.stat().st_size for file in path.glob("model*.safetensors")),
         sampling=sampling,

@@ -8,7 +8,7 @@ from attrs import evolve
 from hypothesis import example, given, strategies as st
 
 from cognition import Failure, GenerationOptions, History, ModelRequest, UserMessage
-from cognition.parsing import Output, Parser, TextDelta
+from cognition.parsing import FormatSpec, Output, Parser, TextDelta
 from runtime import Done
 from runtime.local.engine import EMPTY, LocalEngine
 from runtime.protocol.backend import BackendError, Metadata, Sampler, SpecialTokens
@@ -130,6 +130,19 @@ def test_only_what_is_new_is_computed() -> None:
 
     assert bytes(backend.evaluated) == b" two\nayes"
     assert (done.usage.input_tokens, done.usage.reused_tokens) == (len("uone two\na"), len("uone"))
+
+
+@pytest.mark.parametrize(("stops", "said"), [(("<halt>",), "yes"), ((), "yes\x01no"), (("<other>",), "yes\x01no")])
+def test_a_token_that_ends_a_turn_by_the_format_ends_the_reply(stops: tuple[str, ...], said: str) -> None:
+    """A model's files may name another one: then only the template has the end of a turn."""
+    backend = ByteBackend()
+    backend.special = SpecialTokens({"<end>": END, "<halt>": 1}, {})
+    engine = LocalEngine(backend, FormatSpec("halting", stops=stops))
+
+    done, outputs = run(backend, engine, "one", b"yes\x01no")
+
+    assert "".join(output.text for output in outputs if isinstance(output, TextDelta)) == said
+    assert (done.finish_reason, done.usage.output_tokens) == ("stop", len(said) + 1)
 
 
 @pytest.mark.parametrize("prompt", ["one two", "other"])

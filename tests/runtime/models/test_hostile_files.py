@@ -281,6 +281,16 @@ def test_an_end_that_is_no_token_is_refused(directory: Path, end: Any) -> None:
         read_mlx_directory(directory)
 
 
+def test_an_end_in_any_file_is_one(directory: Path) -> None:
+    """Phi 3.5 has the end of a turn in config.json, and only the end of a text in generation_config.json."""
+    config = json.loads((directory / "config.json").read_text("utf-8"))
+    changed = {**config, "eos_token_id": [7, 8], "text_config": {"eos_token_id": 9}}
+    (directory / "config.json").write_text(json.dumps(changed), "utf-8")
+    (directory / "generation_config.json").write_text(json.dumps({"eos_token_id": 0}), "utf-8")
+
+    assert read_mlx_directory(directory).end_tokens == {0, 7, 8, 9}
+
+
 def test_the_shipped_directory_passes() -> None:
     check_mlx_directory(SMALL_MODEL / "mlx", spec="")
     assert read_mlx_directory(SMALL_MODEL / "mlx").end_tokens
