@@ -48,7 +48,7 @@ def is_json(text: str) -> bool:
 @example(FORMATS["hermes"], {"q": "\\s\n"})
 @example(FORMATS["hermes"], {"q": "'\\''"})
 @example(FORMATS["hermes"], {"q": "\\server\\share\\d"})
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_backslashes_that_are_not_escaped_in_json_become_no_control_characters(
     spec: FormatSpec, arguments: dict[str, Any]
 ) -> None:
@@ -98,7 +98,7 @@ INVALID = re.compile(r"(?<!\\)(?:\\\\)*\\[^\\'\"abfnrtvxuUN0-7\n]")
 
 @given(st.sampled_from([LFM2, LLAMA4, OLMO3]), ARGUMENTS)
 @example(LFM2, {"path": "C:\\bin\\new", "q": "\\d"})
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_backslashes_that_are_not_escaped_in_python_become_no_control_characters(
     spec: FormatSpec, arguments: dict[str, Any]
 ) -> None:
@@ -123,7 +123,7 @@ def test_backslashes_that_are_not_escaped_in_python_become_no_control_characters
 @example(LFM2, {"q": "print(')"}, "'")
 @example(LFM2, {"q": "a' 'b"}, "'")
 @example(LFM2, {"q": "sed -n '10,20p' /tmp/a"}, "'")
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_quotes_that_are_not_escaped_in_python_cut_no_text(
     spec: FormatSpec, arguments: dict[str, str], quote: str
 ) -> None:
@@ -162,6 +162,8 @@ def test_a_text_in_python_that_leaves_no_doubt_is_read(text: str, value: str) ->
         "path='C:\\temp', q='\\d'",
         "q='it's \\' so'",
         "q='it's (', limit='x'",
+        "q='it's', limit='a \\' b'",
+        "q='red' or', limit='a \\' b'",
         "q='a''b'",
         "q='''a''' 'b'",
         "q='red', limit='a')'",
@@ -194,7 +196,7 @@ SPOKEN = st.lists(
 @given(st.dictionaries(st.sampled_from(KEYS), SPOKEN, min_size=1))
 @example({"q": 'She wrote "yes", and left', "limit": "x"})
 @example({"q": 'a "b', "limit": 'c "d'})
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_quote_token_within_a_text_is_a_quotation_mark_or_told(arguments: dict[str, str]) -> None:
     """Its pairs are, if what is behind them begins no other member."""
     body = ",".join(f"{key}:{TOKEN}{value.replace(chr(34), TOKEN)}{TOKEN}" for key, value in arguments.items())
@@ -242,7 +244,7 @@ def slip(end: str, key: str, kind: str) -> str:
     st.integers(0, 3),
     st.booleans(),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_parameter_with_a_wrong_end_takes_in_no_tag(
     spec: FormatSpec, values: list[str], kind: str, place: int, known: bool
 ) -> None:
@@ -299,7 +301,7 @@ BODY = '{"q": "x"}'
     st.lists(st.sampled_from([*HEAD, *BITS]), max_size=8).map("".join),
     st.sampled_from(["<|call|>", "<|return|>", "<|end|>", ""]),
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_no_header_shows_a_marker(head: str, end: str) -> None:
     """Whatever is in it; and a call in it is the one that was written."""
     raw = f"{head}<|message|>{BODY}{end}"
@@ -392,3 +394,73 @@ def test_an_additional_parameter_may_be_called_arguments() -> None:
     (call,) = parse_reply(FORMATS["qwen3_coder"], raw, tools=[tool]).tool_calls
 
     assert json.loads(call.arguments_json) == {"arguments": {"a": {}}}
+
+
+QWEN_TAGS: dict[str, tuple[str, list[dict[str, str]]]] = {
+    "a slash behind": ("*.txt\n</parameter/>\n<parameter=q>\nx", [{"path": "*.txt", "q": "x"}]),
+    "a tag that is cut": ("*.txt\n</parameter\n<parameter=q>\nx", [{"path": "*.txt", "q": "x"}]),
+    "half a tag": ("*.txt\n</para\n<parameter=q>\nx", [{"path": "*.txt", "q": "x"}]),
+    "the parameter's name": ("*.txt\n</path>\n<parameter=q>\nx", [{"path": "*.txt", "q": "x"}]),
+    "the parameter's name, opened before": ("<path>*.txt\n</path>\n<parameter=q>\nx", []),
+    "another tag": ("*.txt\n</value>\n<parameter=q>\nx", []),
+    "an opening tag": ("*.txt\n<parameter>\n<parameter=q>\nx", [{"path": "*.txt", "q": "x"}]),
+    "a tag before a parameter that is no one's": ("*.txt\n</parameter\n<parameter=z>\nx", []),
+    "both tags": ("*.txt\n</path>", []),
+    "a tag that was opened": ("<path>*.txt</path>", [{"path": "<path>*.txt</path>"}]),
+    "a call behind": ("*.txt\n</path>\n</function>\n</tool_call>\n<tool_call>\n<function=save>\n<parameter=q>\nx", []),
+    "a marker without a name": ("<parameter=\n\n and </b> <parameter=", [{"path": "<parameter=\n\n and </b> <parameter="}]),
+    "two lines": ("*.txt\n<parameter=z>\nx\n<parameter=q>\ny", [{"path": "*.txt\n<parameter=z>\nx\n<parameter=q>\ny"}]),
+    "a forgotten end": ("*.txt\n<parameter=q>\nx", [{"path": "*.txt", "q": "x"}]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "arguments"), QWEN_TAGS.values(), ids=list(QWEN_TAGS))
+def test_a_wrong_end_is_read_where_it_can_be_nothing_else(value: str, arguments: list[dict[str, str]]) -> None:
+    raw = f"<tool_call>\n<function=seek>\n<parameter=path>\n{value}\n</parameter>\n</function>\n</tool_call>"
+    reply = parse_reply(FORMATS["qwen3_coder"], raw, tools=TOOLS)
+
+    assert [json.loads(call.arguments_json) for call in reply.tool_calls] == arguments
+    assert bool(reply.malformed) == (not arguments)
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("glm", "<arg_key>q</arg_key><arg_value>a</q></tool_call><tool_call>save<arg_key>q</arg_key><arg_value>b"),
+        ("glm", "<arg_key>path</key><arg_value>a</arg_value><arg_key>q</arg_key><arg_value>b"),
+    ],
+)  # fmt: skip
+def test_a_call_behind_a_wrong_end_is_no_text(name: str, body: str) -> None:
+    """Nor is a value a part of a name."""
+    reply = parse_reply(FORMATS[name], f"<tool_call>seek{body}</arg_value></tool_call>", tools=TOOLS)
+
+    assert reply.tool_calls == ()
+    assert reply.malformed
+
+
+@pytest.mark.parametrize("end", ["<|close|>argument<|sep|", "</argument>"])
+def test_kimis_end_may_be_cut_but_not_written_otherwise(end: str) -> None:
+    first = f'<|open|>argument key="path" type="string"<|sep|>a{end}\n'
+    second = '<|open|>argument key="q" type="string"<|sep|>b<|close|>argument<|sep|>'
+    raw = f'<|open|>tools<|sep|><|open|>call tool="seek" index="1"<|sep|>{first}{second}<|close|>call<|sep|>'
+    reply = parse_reply(FORMATS["kimi_k3"], raw, tools=TOOLS)
+
+    assert [json.loads(call.arguments_json) for call in reply.tool_calls] == (
+        [{"path": "a", "q": "b"}] if end.startswith("<|close") else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "arguments"),
+    [
+        (f"q:{TOKEN}a {TOKEN}b{TOKEN}, c{TOKEN}", [{"q": 'a "b", c'}]),
+        (f"q:{TOKEN}a {TOKEN}b{TOKEN},n:{TOKEN}c {TOKEN}d{TOKEN}", []),
+        (f"q:{TOKEN}a {TOKEN}b{TOKEN},{TOKEN}c{TOKEN}", []),
+        (f"q:{TOKEN}a {TOKEN}b", []),
+    ],
+)
+def test_a_pair_of_quote_tokens_is_a_quotation(body: str, arguments: list[dict[str, str]]) -> None:
+    reply = parse_reply(GEMMA4, f"<|tool_call>call:seek{{{body}}}<tool_call|>")
+
+    assert [json.loads(call.arguments_json) for call in reply.tool_calls] == arguments
+    assert bool(reply.malformed) == (not arguments)
