@@ -17,7 +17,18 @@ import cognition.parsing
 from cognition.parsing import FormatSpec, Parser
 from cognition.parsing._open_call import OpenCall
 from cognition.parsing._plan import plan_of
-from cognition.parsing.formats import BARE_JSON, GEMMA4, GLM, HERMES, HERMES_THINKING, LFM2, LLAMA4, MINICPM5, MISTRAL
+from cognition.parsing.formats import (
+    BARE_JSON,
+    GEMMA4,
+    GLM,
+    GPT_OSS,
+    HERMES,
+    HERMES_THINKING,
+    LFM2,
+    LLAMA4,
+    MINICPM5,
+    MISTRAL,
+)
 from cognition.parsing.rope import join_pieces
 from tests.cognition.parsing.every_format import CALLING, reply_of
 from tests.cognition.parsing.replies import Call
@@ -170,6 +181,11 @@ UNITS: dict[str, tuple[FormatSpec, str, str]] = {
     "parameters that are not closed": (GLM, "<tool_call>f", "<arg_key>a</arg_key>"),
     "marked texts": (MINICPM5, '<function name="f">', '<param name="aN"><![CDATA[a]]></param>'),
     "parameters without marked texts": (MINICPM5, '<function name="f">', '<param name="aN">a</param>'),
+    "headers that name a tool late": (GPT_OSS, "", "<|channel|>a json to=f<|message|>{}<|call|>"),
+    "headers without a message": (GPT_OSS, "", "<|channel|>We think"),
+    "quote tokens within a text": (GEMMA4, '<|tool_call>call:f{x:<|"|>', 'a<|"|>b<|"|> '),
+    "quotations within a text in Python": (LFM2, "<|tool_call_start|>[f(x='", "a 'b' "),
+    "parameters in a parameter": (GLM, "<tool_call>f<arg_key>k</arg_key><arg_value>", "</b> a\n<arg_key>a</arg_key>"),
     "names without arguments": (MISTRAL, "", "[TOOL_CALLS]f[ARGS]"),
 }
 
