@@ -26,6 +26,8 @@ ID = re.compile(
     rf"""(?:\s++|{WORD}(?!\s*+[=:])|{ATTRIBUTE}(?:{WORD}|"[\w.:-]*+"?)|<[\w:]++(?=[\s>])|>(?=\s*+(?:<|$)))*+"""
 )
 """Text allowed at the place of an id: words, attributes and opening tags. Any other text may be arguments."""
+NAME_END = re.compile(r"\s+|(?=<\|)")
+"""White space, or a token: what ends a name that is ``CallFormat.spaced``."""
 SECOND_NAME = re.compile(r'\b(?:name="|to=)([\w.:-]*)')
 
 Decoded = ProposedCall | MalformedToolCall
@@ -121,9 +123,9 @@ def _parts(calls: CallFormat, head: str) -> list[str]:
         if id_start:
             head, _, more = head.partition(id_start)
             others.append(more)
-    if calls.spaced and len(words := head.split(maxsplit=1)) > 1:
-        head, more = words
-        others.append(more)
+    if calls.spaced and (end := NAME_END.search(head := head.strip())):
+        others.append(head[end.end() :])
+        head = head[: end.start()]
     return [unescape_name(calls, head.strip()), *others]
 
 

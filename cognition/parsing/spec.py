@@ -111,7 +111,7 @@ class CallFormat:
     quotes: tuple[str, ...] = ("'", '"')
     """Around strings, for the shapes ``pythonic`` (with backslashes as in Python) and ``named_object`` (without)."""
     spaced: bool = False
-    """Whether white space ends the name. The words behind it are skipped, as an id is."""
+    """Whether white space or a token ends the name. The words behind it are skipped, as an id is."""
 
     def __attrs_post_init__(self) -> None:
         tagged = self.shape in ("tagged_parameters", "nested_tags")

@@ -304,6 +304,7 @@ BODY = '{"q": "x"}'
     st.sampled_from(["<|call|>", "<|return|>", "<|end|>", ""]),
 )
 @settings(max_examples=30)
+@example(" to=functions.seek<|start|>", "<|call|>")
 def test_no_header_shows_a_marker(head: str, end: str) -> None:
     """Whatever is in it; and a call in it is the one that was written."""
     raw = f"{head}<|message|>{BODY}{end}"
@@ -313,7 +314,7 @@ def test_no_header_shows_a_marker(head: str, end: str) -> None:
     assert [marker for marker in HEAD if marker in reply.text] == []
     assert quoted or [marker for marker in HEAD if marker in reply.reasoning] == []
     assert all(json.loads(call.arguments_json) == {"q": "x"} for call in reply.tool_calls)
-    assert all(call.name.startswith(("seek", "assistant")) for call in reply.tool_calls)
+    assert {call.name for call in reply.tool_calls} <= {"seek", "assistant"}
     assert read(GPT_OSS, raw) == read(GPT_OSS, [raw])
 
 
