@@ -188,6 +188,15 @@ def test_a_reply_is_asked_for_so_at_most_three_times() -> None:
     assert outcomes(session) == [LimitReached("max_tokens", "So far")]
 
 
+def test_where_nothing_more_can_be_left_out_a_cut_reply_ends_its_turn() -> None:
+    session = squeezed()
+
+    for tokens in (4060, 8120, 16240):
+        cut(session, tokens)
+
+    assert outcomes(session) == [LimitReached("max_tokens", "So far")]
+
+
 def test_a_reply_is_asked_for_so_in_the_last_step_of_the_budget_too() -> None:
     """Its budget was checked before: what the cut reply took is a step, and there is another one."""
     session = squeezed(limits=Limits(steps=3))

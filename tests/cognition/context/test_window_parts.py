@@ -139,6 +139,14 @@ def test_a_summary_that_goes_leaves_no_note_where_no_step_is_missing() -> None:
     assert sum(map(message_size, before_window(history, window))) == 10
 
 
+def test_a_summary_between_turns_that_goes_leaves_nothing() -> None:
+    history = History([UserMessage("u", "Go.", tokens=(10,)), AssistantMessage("a", "Done.", tokens=(20,))])
+
+    window = _without_summary(history, Window(2, 50.0, summary=Summary("TASK: all.", 2, tokens=(50,))), NOTE)
+
+    assert window == Window(2, 0.0)
+
+
 def test_a_reply_without_results_is_a_step_of_its_own() -> None:
     """Such as one that was interrupted."""
     replies: list[Message] = [AssistantMessage(f"a{step}", "Hm.", tokens=(200,)) for step in range(3)]
