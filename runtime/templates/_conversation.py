@@ -65,6 +65,8 @@ class Shape:
     """Arguments as JSON text instead of an object, for templates that concatenate them."""
     reasoning_key: str = "reasoning_content"
     """The key under which the template looks for a message's reasoning."""
+    text_apart: bool = False
+    """Write the text of a reply with calls in a message of its own before it, for templates that show either."""
 
     def notes(self) -> tuple[str, ...]:
         return tuple(
@@ -77,6 +79,7 @@ class Shape:
                 (self.calls_as_text, "the template has no form for calls and their results: they are told as text"),
                 (self.parts, "the template wants content in parts: it is passed as one part of text"),
                 (self.text_arguments, "the template wants arguments as text: they are passed as JSON text"),
+                (self.text_apart, "the template shows no call beside text: the text is in a message of its own"),
             )
             if bent
         )
@@ -90,7 +93,8 @@ def entries(request: ModelRequest, shield: Shield, shape: Shape) -> list[Entry]:
         return short.setdefault(original, f"call{len(short):05d}") if shape.short_ids else shield.text(original)
 
     apart = shape.one_call and request.protocol == "native"
-    messages = _one_call_each(request.messages) if apart else request.messages
+    messages: Iterable[Message] = _one_call_each(request.messages) if apart else request.messages
+    messages = _text_apart(messages) if shape.text_apart and request.protocol == "native" else messages
     one = _text_entry_for_calls if shape.calls_as_text else _entry
     one = one if request.protocol == "native" else _text_entry
     made = [
@@ -188,6 +192,15 @@ def _one_call_each(messages: Iterable[Message]) -> Iterator[Message]:
                 message = evolve(message, calls=())
         yield message
     yield from waiting
+
+
+def _text_apart(messages: Iterable[Message]) -> Iterator[Message]:
+    """Yield the messages, those of text and calls as two."""
+    for message in messages:
+        if isinstance(message, AssistantMessage) and message.calls and message.text:
+            yield evolve(message, calls=())
+            message = evolve(message, text="", reasoning="")
+        yield message
 
 
 def _text_entry(message: Message, shield: Shield, shape: Shape, call_id: Callable[[str], str]) -> Entry:

@@ -30,13 +30,15 @@ from runtime.templates._probes import PROBES, unless_refused
 from runtime.templates._thinking import Switch
 
 SHAPES = tuple(
-    Shape(calls_as_text=told, one_call=one, fold_system=fold, merge=merge, short_ids=short)
-    for told, one, fold, merge, short in product((False, True), repeat=5)
-    if not (told and one)
+    Shape(calls_as_text=told, one_call=one, fold_system=fold, merge=merge, short_ids=short, text_apart=apart)
+    for told, one, fold, merge, short, apart in product((False, True), repeat=6)
+    if not (told and (one or apart))
 )
 """In the order of trial: the plain form first, then the least adapted."""
 
 OTHER_RESULT = "PROBE-OTHER-RESULT"
+BESIDE = "PROBE-BESIDE"
+"""The text beside a call. Many templates were trained without it, so it does not count as lost."""
 
 LOST = {
     PROBES.system: "the system prompt",
@@ -65,6 +67,8 @@ class ConversationKind:
     """The last message is a result."""
     tools: bool
     """Tools are offered."""
+    beside: bool = False
+    """A reply has text and calls."""
 
     @classmethod
     def of(cls, request: ModelRequest, tools: bool) -> ConversationKind:
@@ -77,6 +81,7 @@ class ConversationKind:
             any(isinstance(message, AssistantMessage) and len(message.calls) > 1 for message in messages),
             isinstance(last, ToolMessage),
             tools,
+            any(isinstance(message, AssistantMessage) and message.calls and message.text for message in messages),
         )
 
     def probe(self) -> ModelRequest:
@@ -93,7 +98,7 @@ class ConversationKind:
         if self.answered:
             messages += [AssistantMessage("m2", PROBES.text), user]
         if self.called:
-            messages += [AssistantMessage("m4", calls=calls), *results]
+            messages += [AssistantMessage("m4", BESIDE if self.beside else "", calls=calls), *results]
         if self.called and not self.goes_on:
             messages += [AssistantMessage("m6", PROBES.text), user]
         properties: dict[str, Any] = {PROBES.key: {"type": "string", "description": PROBES.parameter}}
@@ -121,24 +126,25 @@ class MessageShapes:
     """
 
     def __init__(self, render: Callable[..., str], base: Shape, *, forgets_calls: bool) -> None:
-        self._render = render
+        self.render: Callable[..., str] = render
         self._forgets_calls = forgets_calls
         self._shapes = [
             evolve(one, text_arguments=base.text_arguments, reasoning_key=base.reasoning_key, parts=base.parts)
             for one in SHAPES
         ]
+        self.plain: Shape = self._shapes[0]
         self.obeys: Callable[[Switch, ConversationKind, Shape], bool] = cache(self._obeys)
         self.lost_parts: Callable[[ConversationKind, Shape], tuple[str, ...] | None] = cache(self._lost_parts)
 
     def _obeys(self, switch: Switch, kind: ConversationKind, shape: Shape) -> bool:
         """Return whether the switch has an effect in such a conversation: a system prompt disables Granite 3.3's."""
         probe = kind.probe()
-        off, on = (unless_refused(self._render, probe, shape, **switch.options(want)) for want in (False, True))
+        off, on = (unless_refused(self.render, probe, shape, **switch.options(want)) for want in (False, True))
         return off is None or on is None or off != on or not switch.name
 
     def _lost_parts(self, kind: ConversationKind, shape: Shape) -> tuple[str, ...] | None:
         """Return the parts that the template omits from such a conversation in this shape; None if it refuses it."""
-        text = unless_refused(self._render, kind.probe(), shape)
+        text = unless_refused(self.render, kind.probe(), shape)
         if text is None:
             return None
         there = {PROBES.system: kind.system, PROBES.user: True, PROBES.text: kind.answered}
@@ -155,10 +161,11 @@ class MessageShapes:
         First come the shapes that lose nothing, then by number of lost parts. Last come the shapes refused for the
         probe: another conversation may be accepted.
         """
-        for shape in self._shapes:
+        shapes = [shape for shape in self._shapes if kind.beside or not shape.text_apart]
+        for shape in shapes:
             if self.lost_parts(kind, shape) == ():
                 yield shape, ()
-        found = [(shape, self.lost_parts(kind, shape)) for shape in self._shapes]
+        found = [(shape, self.lost_parts(kind, shape)) for shape in shapes]
         yield from sorted(((shape, lost) for shape, lost in found if lost), key=lambda pair: len(pair[1]))
         yield from ((shape, ()) for shape, lost in found if lost is None)
 

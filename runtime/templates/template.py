@@ -7,16 +7,17 @@ separate process (``_isolated_renderer``), which ends if nothing else stops them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache, cached_property
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
 
-from cognition import ModelRequest, ToolMessage
+from cognition import ModelRequest, ToolMessage, ToolSpec
 from cognition.parsing import FormatSpec
 from runtime.errors import TemplateError, TemplateStoppedError
 from runtime.templates._compiled_template import CompiledTemplate
@@ -172,17 +173,17 @@ class ChatTemplate:
                 request = evolve(request, system=f"{request.system}\n\n{word}".strip())
         refusal: TemplateError | None = None
         kind = ConversationKind.of(request, bool(offered))
-        for shape, lost in self._shapes.shapes(kind):
+        for shown, (shape, lost) in product(_equal_schemas(offered), self._shapes.shapes(kind)):
             try:
-                tools = self._offered.entries(offered) or NO_TOOLS[found.no_tools or "none"]
+                tools = self._offered.entries(shown) or NO_TOOLS[found.no_tools or "none"]
                 made = entries(request, self._shield, shape)
                 wrote = self._renderer.apply(made, tools, {"add_generation_prompt": open_reply, **options})
             except RecursionError as error:
                 raise TemplateError(
                     "a tool's parameters or a message's parts are nested too deeply for a prompt; flatten them"
                 ) from error
-            except TemplateStoppedError:
-                raise
+            except TemplateStoppedError as error:
+                raise self._name_tool(error, offered) from error
             except TemplateError as error:
                 refusal = refusal or error  # the refusal of the plainest form says most
                 continue
@@ -195,7 +196,24 @@ class ChatTemplate:
             # With a text protocol the core parses the text, including calls.
             spec = spec if request.protocol == "native" else evolve(spec, calls=None)
             return RenderedPrompt(text, spec, marked, shape.notes(), warnings)
-        raise TemplateError(f"{refusal}; no other form of the conversation was accepted either") from refusal
+        refused = TemplateError(f"{refusal}; no other form of the conversation was accepted either")
+        raise self._name_tool(refused, offered) from refusal
+
+    def _name_tool(self, error: TemplateError, tools: Sequence[ToolSpec]) -> TemplateError:
+        """Return the error with the name of the tool on which the template fails, if it does not fail on others."""
+        probe = ConversationKind(False, False, False, False, False, True).probe()
+
+        def fails(tool: ToolSpec) -> bool:
+            try:
+                self._shapes.render(evolve(probe, tools=(tool,)), self._shapes.plain)
+            except TemplateError:
+                return True
+            return False
+
+        if tools and not fails(*probe.tools) and (failing := next(filter(fails, tools), None)):
+            why = f"{error} (it fails on the parameters of the tool {failing.name!r}: simplify their schema)"
+            return type(error)(why)
+        return error
 
     def _takes(self, request: ModelRequest) -> bool:
         """Return whether to use this template for a conversation without offered tools."""
@@ -248,6 +266,17 @@ class ChatTemplate:
             return self.apply(entries(request, shield, shape), tools, add_generation_prompt=True, **options)
 
         return MessageShapes(render, found.shape, forgets_calls=found.spec.calls is not None and not found.shows_calls)
+
+
+def _equal_schemas(tools: Sequence[ToolSpec]) -> Iterator[Sequence[ToolSpec]]:
+    """Yield the tools, then those with an empty ``properties`` where there are none, which some templates require."""
+    yield tools
+    named = [
+        evolve(tool, parameters={**tool.parameters, "properties": {}}) if "properties" not in tool.parameters else tool
+        for tool in tools
+    ]
+    if any(one is not other for one, other in zip(tools, named, strict=True)):
+        yield named
 
 
 def _thinking_warnings(thinking: bool | None, found: Derivation, *, heard: bool) -> tuple[str, ...]:

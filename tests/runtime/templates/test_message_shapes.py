@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 from hypothesis import given, settings, strategies as st
 
 from cognition import (
@@ -184,6 +185,67 @@ def test_reasoning_stays_before_the_first_call_and_missing_results_leave_no_gap(
     assert [one.get("reasoning_content") for one in (first, second, third)] == ["Hm.", None, None]
     assert [one["tool_calls"][0]["id"] for one in (first, second, third)] == ["c0", "c1", "c2"]
     assert result["tool_call_id"] == "c1"
+
+
+EITHER = (
+    "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}"
+    "{% for m in messages %}<{{ m.role }}>{% if m.content %}{{ m.content }}"
+    "{% elif m.tool_calls %}{{ m.tool_calls[0].function | tojson }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+"""As Phi 4 mini's: of a message with text and calls it shows the text only."""
+
+
+def test_a_call_beside_text_is_shown_in_a_message_of_its_own_where_a_template_shows_either() -> None:
+    template = ChatTemplate(EITHER)
+    question, called, result = CALLED
+    assert isinstance(called, AssistantMessage)
+
+    beside = template.render(ask(question, evolve(called, text="Let me add."), result, tools=(ADD,)))
+    alone = template.render(ask(*CALLED, tools=(ADD,)))
+
+    assert "<assistant>Let me add.<assistant>{" in beside.text
+    assert "4711" in beside.text
+    assert any("no call beside text" in note for note in beside.notes)
+    assert ("4711" in alone.text, alone.notes) == (True, ())
+
+
+LOOKS_FOR_PROPERTIES = (
+    "{% for tool in tools or [] %}{{ tool.function.name }}"
+    "({% for name, one in tool.function.parameters.properties.items() %}{{ name }}: {{ one.type.upper() }}{% endfor %})"
+    "{% endfor %}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def test_a_tool_without_properties_has_none_where_a_template_looks_for_them() -> None:
+    """As Seed-OSS's: it failed at every step of an agent with such a tool."""
+    bare = ToolSpec("bare", "Does it.", {"type": "object"})
+
+    text = ChatTemplate(LOOKS_FOR_PROPERTIES).render(ask(QUESTION, tools=(bare, ADD))).text
+
+    assert text.startswith("bare()add(a: INTEGER)")
+
+
+@pytest.mark.parametrize(
+    "source", [LOOKS_FOR_PROPERTIES, LOOKS_FOR_PROPERTIES.replace("one.type.upper()", "kind(one)")]
+)
+def test_a_tool_on_which_a_template_fails_is_named(source: str) -> None:
+    """Whether it refuses a list of types, or calls itself without end, as that of Hermes 3."""
+    recursion = "{% macro kind(one) %}{% if one.type is string %}X{% else %}{{ kind(one) }}{% endif %}{% endmacro %}"
+    odd = ToolSpec("odd", "Odd.", {"type": "object", "properties": {"a": {"type": ["string", "null"]}}})
+    template = ChatTemplate(recursion + source)
+
+    with pytest.raises(TemplateError, match=r"it fails on the parameters of the tool 'odd': simplify their schema"):
+        template.render(ask(QUESTION, tools=(ADD, odd)))
+    assert "add(a: " in template.render(ask(QUESTION, tools=(ADD,))).text
+
+
+def test_a_template_that_fails_on_every_tool_names_none() -> None:
+    template = ChatTemplate("{% if tools %}{{ raise_exception('no tools') }}{% endif %}{{ messages[-1].content }}")
+
+    with pytest.raises(TemplateError, match=r"no other form of the conversation was accepted either$"):
+        template.render(ask(QUESTION, tools=(ADD,)))
 
 
 def test_what_no_form_shows_is_told() -> None:
