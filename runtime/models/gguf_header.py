@@ -122,26 +122,37 @@ def _head(path: Path, wanted: Collection[str] | None) -> dict[str, Any]:
         with view:
             try:
                 return _pairs(view, wanted)
+            except _UnusableError as error:
+                raise ModelFileError(f"{path} can't be loaded: {error}", spec=str(path)) from error
             except (struct.error, IndexError, OverflowError) as error:
+                why = f" ({error})" if isinstance(error, _DamageError) else ""
                 raise ModelFileError(
-                    f"{path} is no GGUF file, or is cut short; fetch it again", spec=str(path)
+                    f"{path} is no GGUF file, or is cut short{why}; fetch it again", spec=str(path)
                 ) from error
+
+
+class _DamageError(IndexError):
+    """What is wrong with a file that no writer of GGUF files writes."""
+
+
+class _UnusableError(Exception):
+    """Why llama.cpp can't load a whole file."""
 
 
 def _check_vectors(walk: _ValueReader, count: int) -> None:
     """Check the types of one-dimensional tensors (biases, scales): llama.cpp always reads them as 32-bit numbers."""
     if count > MOST_TENSORS:
-        raise IndexError("no file has so many")
+        raise _DamageError("no file has so many tensors")
     for _ in range(count):
         name, sizes = walk.text(), walk.number(KIND)
         if sizes > MOST_SIZES:
-            raise IndexError("no tensor has so many sizes")
+            raise _DamageError("no tensor has so many sizes")
         for _ in range(sizes):
             walk.number(LENGTH)
         kind = walk.number(KIND)
         walk.number(LENGTH)
         if sizes == 1 and kind not in VECTORS:
-            raise IndexError(f"the vector {name} has another type than any has")
+            raise _DamageError(f"the vector {show(name)} has another type than any has")
 
 
 def _pairs(view: mmap.mmap, wanted: Collection[str] | None) -> dict[str, Any]:
@@ -185,13 +196,13 @@ class _ValueReader:
         if kind == TEXT:
             return self.text() if keep else self._pass(self.number(LENGTH))
         if kind != ARRAY or depth > DEEPEST:
-            raise IndexError(f"there is no type {kind}")
+            raise _DamageError(f"there is no type {kind}")
         inner, count = self.number(KIND), self.number(LENGTH)
         if inner in NUMBERS and not keep:
             return self._pass(count * struct.calcsize(NUMBERS[inner]))
         self._values += count
         if self._values > MOST_VALUES:
-            raise IndexError("there are more values than any model has")
+            raise _DamageError("there are more values than any model has")
         items = [self.value(inner, keep=keep, depth=depth + 1) for _ in range(count)]
         return items if keep else None
 
@@ -203,12 +214,13 @@ class _ValueReader:
         start = self._at
         kind, count = self.number(KIND), self.number(LENGTH)
         if kind != TEXT or count > MOST_VALUES:
-            raise IndexError("the vocabulary is no list of texts")
+            raise _DamageError("the vocabulary is no list of texts")
         known = set[bytes]()
         for number in range(count):
             token = self.raw().partition(b"\0")[0] or b"[EMPTY_%d]" % number
             if token in known:
-                raise IndexError(f"the token {token!r} is there twice")
+                twice = f"the token {show(token.decode('utf-8', 'replace'))} is in its vocabulary twice"
+                raise _UnusableError(f"{twice}, and llama.cpp refuses that; use another file of the model")
             known.add(token)
         self._at = start
 
@@ -218,11 +230,11 @@ class _ValueReader:
     def raw(self) -> bytes:
         length, start = self.number(LENGTH), self._at
         if length > LONGEST_TEXT:
-            raise IndexError("no text is so long")
+            raise _DamageError("no text is so long")
         self._pass(length)
         return self._view[start : self._at]
 
     def _pass(self, size: int) -> None:
         self._at += size
         if self._at > len(self._view):
-            raise IndexError("a value goes beyond the end of the file")
+            raise _DamageError("a value goes beyond the end of the file")
