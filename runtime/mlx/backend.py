@@ -328,20 +328,23 @@ def piece_reader(tokenizer: Mapping[str, Any]) -> Callable[[str], bytes]:
     """Return a function from the written form of a token to its bytes.
 
     Args:
-        tokenizer: the decoded ``tokenizer.json``; its decoders show the kind of vocabulary. Do not use the function for
+        tokenizer: the decoded ``tokenizer.json``; its parts show the kind of vocabulary. Do not use the function for
             added tokens: they represent their own text.
     """
-    kinds = set(_decoder_kinds(tokenizer.get("decoder")))
-    if "ByteLevel" in kinds:
+    # What texts are written in is certain by the way to tokens; some publishers' decoder is that of another kind.
+    if any("ByteLevel" in _kinds(tokenizer.get(part)) for part in ("pre_tokenizer", "normalizer", "decoder")):
         return _byte_level
+    kinds = set(_kinds(tokenizer.get("decoder")))
     return _sentence_piece if kinds & {"ByteFallback", "Metaspace", "Replace"} else str.encode
 
 
-def _decoder_kinds(decoder: Any) -> Iterator[str]:
-    if isinstance(decoder, Mapping):
-        yield str(decoder.get("type"))
-        for inner in decoder.get("decoders") or ():
-            yield from _decoder_kinds(inner)
+def _kinds(part: Any) -> Iterator[str]:
+    """Yield the types of a part of a tokenizer, and of those that it is a sequence of."""
+    if isinstance(part, Mapping):
+        yield str(part.get("type"))
+        for name in ("decoders", "pretokenizers", "normalizers"):
+            for inner in part.get(name) or ():
+                yield from _kinds(inner)
 
 
 def _byte_level(token: str) -> bytes:

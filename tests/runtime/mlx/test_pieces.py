@@ -37,3 +37,18 @@ def test_gpt2_writes_a_space_as_g_with_a_dot() -> None:
 def test_other_vocabularies_write_plain_text() -> None:
     """Without a decoder that says otherwise, a token is its text."""
     assert piece_reader({"decoder": None})("Ġx") == "Ġx".encode()
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"pre_tokenizer": {"type": "ByteLevel"}},
+        {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split"}, {"type": "ByteLevel"}]}},
+        {"normalizer": {"type": "Sequence", "normalizers": [{"type": "ByteLevel"}]}},
+    ],
+)
+def test_what_texts_are_written_in_counts_whatever_the_decoder_is(part: dict[str, object]) -> None:
+    """Devstral 2's vocabulary is of bytes, and its decoder that of SentencePiece."""
+    decoder = {"type": "Sequence", "decoders": [{"type": "Replace"}, {"type": "ByteFallback"}, {"type": "Fuse"}]}
+
+    assert piece_reader({"decoder": decoder, **part})("ĠtwoĊé") == " two\né".encode("latin-1")
