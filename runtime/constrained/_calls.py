@@ -12,7 +12,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from cognition.parsing import CallFormat, FormatSpec, ParameterMarkers, types_of
-from cognition.parsing.typed_values import parse_value
+from cognition.parsing.typed_values import parse_value, type_of
 from runtime.constrained._disjoint import types_of_node, types_of_value
 from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
 from runtime.constrained._patterns import alive, literal
@@ -361,7 +361,7 @@ class CallWriter:
 
     def _parameter(self, tool: Tool, key: str, name: str, node: Node, markers: ParameterMarkers) -> str:
         """Return the rule for one parameter; empty if its values can't be written in this format."""
-        types = self._types.get(tool.spec.name, {}).get(name, frozenset())
+        types = type_of(self._types.get(tool.spec.name, {}), name)
         as_text = not types or types == {"string"} or "any type" in types
         told = bool(markers.string_mark)
         texts, others = _split(tool.schema, node)
