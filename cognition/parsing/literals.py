@@ -41,7 +41,7 @@ NEXT_MEMBER = re.compile(r"\s*(?:[\]}]|(,)\s*([\w.-]+\s*:|[\[{\d]|$)?|$)")
 UNESCAPED_QUOTE = "unescaped quotation mark"
 QUOTE_WITHIN = "a quotation mark within a text is not escaped"
 RARE = frozenset("bf")
-"""Escapes of control characters that no model means: beside a backslash that is no escape, they are none either."""
+"""Escapes of control characters that no model means. Beside an invalid escape, their backslash is literal, too."""
 DOUBTFUL_BACKSLASH = "some backslashes are escapes and some are not: write each backslash of a text twice"
 CLOSERS = {"{": "}", "[": "]", "(": ")"}
 

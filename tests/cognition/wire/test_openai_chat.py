@@ -114,10 +114,14 @@ def call_piece(index: int, arguments: str, name: str = "", call: str = "") -> di
     return {"index": index, "function": function, **({"id": call, "type": "function"} if call else {})}
 
 
-def stream_of(*pieces: dict[str, Any]) -> bytes:
-    events = [{"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]} for piece in pieces]
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+def content(*deltas: dict[str, Any], finish: str = "stop") -> bytes:
+    events = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}
     return "".join(f"data: {json.dumps(event)}\n\n" for event in (*events, end)).encode()
+
+
+def stream_of(*pieces: dict[str, Any]) -> bytes:
+    return content(*({"tool_calls": [piece]} for piece in pieces), finish="tool_calls")
 
 
 def test_calls_of_one_index_are_separate_if_each_has_an_id() -> None:
@@ -140,12 +144,6 @@ def test_another_id_without_a_name_begins_no_call() -> None:
     _, reply = read("openai", [stream_of(call_piece(0, '{"a": ', "add", "c1"), call_piece(0, "1}", "", "c2"))])
 
     assert reply.calls == (ProposedCall("add", '{"a": 1}'),)
-
-
-def content(*pieces: dict[str, Any]) -> bytes:
-    events = [{"choices": [{"index": 0, "delta": piece}]} for piece in pieces]
-    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-    return "".join(f"data: {json.dumps(event)}\n\n" for event in (*events, end)).encode()
 
 
 THOUGHTS = {
