@@ -16,7 +16,16 @@ from cognition.parsing.typed_values import parse_value, type_of
 from runtime.constrained._disjoint import types_of_node, types_of_value
 from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
 from runtime.constrained._patterns import alive, literal
-from runtime.constrained._values import PYTHON_LETTER, PYTHONIC, WORD, Notation, ValueWriter, bare, raw_text
+from runtime.constrained._values import (
+    PYTHON_ESCAPES,
+    PYTHONIC,
+    Notation,
+    ValueWriter,
+    bare,
+    no_text,
+    raw_text,
+    write_members,
+)
 from runtime.constrained._xml_arguments import RAW_LETTERS, ElementWriter, no_other, readable
 from runtime.constrained.nodes import (
     NOTHING,
@@ -112,6 +121,8 @@ SPACE = "[ \\n]{0,2}"
 ID = "[A-Za-z0-9_]{1,40}"
 READ_OVER = "(?:[ \\n]?[A-Za-z0-9_.-]{1,40}){0,4}[ \\n]?"
 """Text allowed where the parser skips an id: ids and types. It excludes text that could be a misplaced argument."""
+OTHER_KEY = '[^\\x00-\\x20\\x7F-\\xA0&"](?:[^\\x00-\\x1F\\x7F-\\x9F&"]*[^\\x00-\\x20\\x7F-\\xA0&"])?'
+"""The name of a parameter that the schema does not name: no control characters, no blanks at its ends."""
 NAMED_AGAIN = "(?:<[a-z_:]{1,40}>[ \\n]?){0,2}<[a-z_:]{1,40}"
 """Muse's tags; the last one repeats the tool's name."""
 COUNT = "[0-9]{1,4}"
@@ -160,7 +171,7 @@ class CallWriter:
                 lambda text: self.calls.quotes[0] not in text, lambda text: alive(f"({raw_text(text)}){end}")
             )
         if self.calls.shape == "pythonic":
-            return _SchemaFitter(str.isprintable, lambda text: alive(raw_text(text, f"{PYTHON_LETTER}*")))
+            return _SchemaFitter(lambda _: True, lambda text: alive(raw_text(text, escapes=PYTHON_ESCAPES)))
         return None
 
     def weakened(self, tool: Tool) -> tuple[Weakened, ...]:
@@ -340,27 +351,32 @@ class CallWriter:
         self, tool: Tool, node: Members, markers: ParameterMarkers, write: Callable[[str, Node], str]
     ) -> str:
         """Return the rule for all parameters. ``write`` returns that of one, empty if its values can't be written."""
-        parts = ['""']
+        parts: list[tuple[str, bool]] = []
         for member in node.members:
             name, path = member.name, f"$.properties.{member.name}"
             if not readable(self._escape_name(name), (*self._in_call, *self._stops, self.calls.body_end), markers):
                 self._loosened[tool.spec.name, _unwritable(path, "properties", "this name")] = None
                 continue
             one = write(name, member.node)
-            if not one and member.required:
+            if not one:
                 self._loosened[tool.spec.name, _unwritable(path, "the schema", "such a value")] = None
                 one = write(name, Text())
             if one:
-                parts.append(f"({one} {self.space}){'' if member.required else '?'}")
+                parts.append((f"({one} {self.space})", member.required))
+        rest = ""
         if node.rest is not None and self.calls.shape == "tagged_parameters":
-            known = tuple(member.name for member in node.members)
-            other = self.rules.terminal(regex(WORD) + (f" & ~({_texts(known)})" if known else ""))
-            one = self._parameter(tool, other, "", node.rest, markers)
-            parts.append(f"({one} {self.space})*" if one else "")
-        return self.rules.rule(" ".join(parts))
+            signs = (markers.key_start, markers.value_start, markers.value_end, self.calls.body_end, *self._in_call)
+            known = no_text(self._escape_name(member.name) for member in node.members)
+            other = f"({regex(OTHER_KEY)}{known}{without((*signs, *self._stops))})"
+            rest = self._parameter(tool, other, "", node.rest, markers)
+            rest = rest and self.rules.rule(f"{rest} {self.space}")
+        return write_members(self.rules, parts, rest)
 
     def _parameter(self, tool: Tool, key: str, name: str, node: Node, markers: ParameterMarkers) -> str:
-        """Return the rule for one parameter; empty if its values can't be written in this format."""
+        """Return the rule for one parameter; empty if its values can't be written in this format.
+
+        ``key``: the rule of its name; if ``name`` is empty, the body of a terminal for any other.
+        """
         types = type_of(self._types.get(tool.spec.name, {}), name)
         as_text = not types or types == {"string"} or "any type" in types
         told = bool(markers.string_mark)
@@ -386,7 +402,8 @@ class CallWriter:
             return ""
         parts = (markers.key_start, markers.key_end, markers.value_start)
         start, end, between = map(self.rules.marker, parts)
-        options = (f"{start} {key} {end} {self._mark(markers, kind)} {between} {value}" for kind, value in written)
+        named = f"{key} {end}" if name else self.rules.until(key, markers.key_end)
+        options = (f"{start} {named} {self._mark(markers, kind)} {between} {value}" for kind, value in written)
         return self.rules.rule(" | ".join(options))
 
     def _raw(self, node: Text | Choice, types: frozenset[str]) -> str:

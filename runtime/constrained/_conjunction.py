@@ -303,7 +303,8 @@ class Narrowing:
 def _decimal(value: Any) -> Decimal | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    number = Decimal(str(value))
+    # A large floating-point number is written shorter than it is: its digits behind the sixteenth count too.
+    number = Decimal(value) if isinstance(value, float) and value.is_integer() else Decimal(str(value))
     return number if number.is_finite() else None
 
 

@@ -69,9 +69,7 @@ class _Judge:
             )
         if isinstance(a, Choice) and isinstance(b, Choice):
             return not {canonical(text) for text in a.texts}.isdisjoint(canonical(text) for text in b.texts)
-        if types_of_node(a).isdisjoint(types_of_node(b)):
-            return _has_no_type(a) or _has_no_type(b)  # such a schema says nothing of values of other types
-        return True
+        return not types_of_node(a).isdisjoint(types_of_node(b))
 
     def _resolve(self, node: Node) -> Node:
         seen: set[str] = set()
@@ -88,10 +86,6 @@ def _is_never_written(a: Members, b: Members) -> bool:
     return a.rest is None and any(
         member.required and all(member.name != other.name for other in a.members) for member in b.members
     )
-
-
-def _has_no_type(node: Node) -> bool:
-    return isinstance(node, Text | Number | Items | Members) and node.untyped
 
 
 def canonical(text: str) -> str:

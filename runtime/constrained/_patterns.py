@@ -1,18 +1,12 @@
 """Translates JSON Schema's string patterns (ECMA 262) to the engine's dialect (Rust's ``regex``).
 
 A JSON Schema pattern may match anywhere in the text, and has its own anchors. An engine's pattern must match all of it.
-Ranges of numbers are patterns too: a decimal with k digits after its point is an integer with a point k digits from its
-end. So ranges of decimals are ranges of integers for each k. A number has at most 15 digits, so that no two of them are
-equal as floating point, and rounding moves none out of its range.
-
 Whether the engine can enforce a pattern is checked by compiling it when a tool is offered, not at a call.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal, localcontext
 from functools import cache, lru_cache
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -31,38 +25,10 @@ from runtime.constrained.ecma import (
     read_pattern,
     write_class,
 )
-from runtime.constrained.nodes import Number, Text
+from runtime.constrained.nodes import Text
 
-ANYTHING = "(?s:.*)"
-
-YEAR = "(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
-BY_FOUR = "(?:0[48]|[2468][048]|[13579][26])"
-LEAP_YEAR = f"(?:[0-9]{{2}}{BY_FOUR}|{BY_FOUR}00)"
-DATE = (
-    f"(?:{YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
-    f"|02-(?:0[1-9]|1[0-9]|2[0-8]))|{LEAP_YEAR}-02-29)"
-)
-CLOCK = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\\.[0-9]{1,6})?"
-OFFSET = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
-OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,30}[A-Za-z0-9])?"
-HEX = "[0-9a-fA-F]"
-
-FORMATS: Mapping[str, str] = {
-    "date": DATE,
-    "time": f"{CLOCK}{OFFSET}?",
-    "date-time": f"{DATE}T{CLOCK}{OFFSET}",
-    "duration": "P(?:[0-9]{1,6}W|(?:[0-9]{1,6}D(?:T[0-9]{1,6}H)?|[0-9]{1,6}Y)|T(?:[0-9]{1,6}[HMS]))",
-    "email": f"[A-Za-z0-9_+-]{{1,32}}(?:\\.[A-Za-z0-9_+-]{{1,32}}){{0,3}}@{LABEL}(?:\\.{LABEL}){{1,4}}",
-    "hostname": f"{LABEL}(?:\\.{LABEL}){{0,4}}",
-    "ipv4": f"{OCTET}(?:\\.{OCTET}){{3}}",
-    "ipv6": f"(?:{HEX}{{1,4}}:){{7}}{HEX}{{1,4}}|(?:{HEX}{{1,4}}:){{1,6}}:{HEX}{{1,4}}|::{HEX}{{1,4}}",
-    "uuid": f"{HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}",
-    "uri": f"[a-z][a-z0-9+-]{{1,15}}://{LABEL}(?:\\.{LABEL}){{0,4}}(?::[1-9][0-9]{{1,3}})?(?:/[A-Za-z0-9_.~-]{{0,40}}){{0,8}}",
-}
-"""String formats with the patterns sampled for them: the usual forms, all valid by the format's standard. Exception: a
-time of day may lack an offset.
-"""
+Escapes = tuple[tuple[int, str], ...]
+"""The characters that a notation can't write as they are, and the pattern of how it writes each."""
 
 MOST_ROWS = 64
 """The most alternatives that a pattern may be split into because of its anchors."""
@@ -76,8 +42,8 @@ class PatternError(ValueError):
 
 
 @lru_cache(1024)
-def anchor_pattern(pattern: str) -> str:
-    """Return a JSON Schema pattern as an engine pattern that matches the whole text.
+def anchor_pattern(pattern: str, escapes: Escapes = ()) -> str:
+    """Return a JSON Schema pattern as an engine pattern that matches the whole text, written with these escapes.
 
     Raises:
         PatternError: lookarounds, back-references, anchors within the pattern and the like.
@@ -86,7 +52,29 @@ def anchor_pattern(pattern: str) -> str:
         tree = read_pattern(pattern)
     except (EcmaError, TypeError) as error:
         raise PatternError(f"it is no regular expression of ECMA 262 ({error})") from None
-    return "|".join(map(_whole, _rows(tree)))
+    return "|".join(_whole(row, escapes) for row in _rows(tree))
+
+
+def letter(escapes: Escapes) -> str:
+    """Return a pattern for any character, written with these escapes."""
+    return _one_of(CharacterSet(((0, 0x10FFFF),)), escapes) if escapes else "(?s:.)"
+
+
+def _one_of(piece: CharacterSet, escapes: Escapes) -> str:
+    """Return a pattern for the characters of a set."""
+    ranges = piece.ranges
+    for code, _ in escapes:
+        ranges = tuple(
+            part
+            for low, high in ranges
+            for part in ((low, min(high, code - 1)), (max(low, code + 1), high))
+            if part[0] <= part[1]
+        )
+    plain = write_class(CharacterSet(ranges), surrogates=False)
+    escaped = [text for code, text in escapes if any(low <= code <= high for low, high in piece.ranges)]
+    if not escaped:
+        return plain
+    return f"(?:{'|'.join([plain, *escaped] if ranges else escaped)})"
 
 
 def _rows(options: Disjunction) -> list[tuple[Piece, ...]]:
@@ -117,32 +105,33 @@ def _has_edge(piece: Piece) -> bool:
             return False
 
 
-def _whole(items: tuple[Piece, ...]) -> str:
+def _whole(items: tuple[Piece, ...], escapes: Escapes) -> str:
     start, end = 0, len(items)
     while start < end and items[start] == Assertion("^"):
         start += 1
     while end > start and items[end - 1] == Assertion("$"):
         end -= 1
-    body = "".join(map(_translate, items[start:end]))
-    return f"{'' if start else ANYTHING}(?:{body}){ANYTHING if end == len(items) else ''}"
+    body = "".join(_translate(item, escapes) for item in items[start:end])
+    anything = f"{letter(escapes)}*"
+    return f"{'' if start else anything}(?:{body}){anything if end == len(items) else ''}"
 
 
-def _translate(piece: Piece) -> str:
+def _translate(piece: Piece, escapes: Escapes) -> str:
     match piece:
         case CharacterSet(properties=()):
-            return write_class(piece, surrogates=False)
+            return _one_of(piece, escapes)
         case CharacterSet():
             raise PatternError(f"the property {piece.properties[0]} is not supported")
         case Alternative(items=items):
-            return "".join(map(_translate, items))
+            return "".join(_translate(item, escapes) for item in items)
         case Disjunction(options=options):
-            return f"(?:{'|'.join(map(_translate, options))})"
+            return f"(?:{'|'.join(_translate(option, escapes) for option in options)})"
         case Group(body=body):
-            return _translate(body)
+            return _translate(body, escapes)
         case Repetition(body=body, fewest=fewest, most=most):
             if max(fewest, most or 0) > LARGEST_COUNT:
                 raise PatternError(f"repetitions of up to {LARGEST_COUNT} are held to")
-            return f"(?:{_translate(body)}){{{fewest},{'' if most is None else most}}}"
+            return f"(?:{_translate(body, escapes)}){{{fewest},{'' if most is None else most}}}"
         case Assertion(kind="^" | "$" as kind):
             raise PatternError(f"{kind!r} may only stand at its beginning and end")
         case Assertion(kind=kind):
@@ -155,95 +144,6 @@ def _translate(piece: Piece) -> str:
 
 def literal(text: str) -> str:
     return "".join(f"\\{sign}" if sign in r"\.+*?()|[]{}^$#&-~/" else sign for sign in text)
-
-
-# ---------------------------------------------------------------------------------------------------------- numbers
-
-INTEGER = "-?(?:0|[1-9][0-9]{0,17})"
-DECIMAL = INTEGER + "(?:\\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?"
-LARGEST = 10**18 - 1
-DIGITS = 15
-AFTER_POINT = 6
-"""The most digits after the point of a number with bounds."""
-
-
-def pattern_of(number: Number) -> str:
-    """Return a pattern for all ways to write a number within its bounds. Ignores the step."""
-    if number.low is None and number.high is None:
-        return INTEGER if number.whole else DECIMAL
-    low, high = _scale_bounds(number, 0)
-    parts = _signed_patterns(low, high, 0)
-    if not number.whole:
-        room = max(len(str(abs(edge))) for edge in (low, high, 1))
-        if number.low is None or number.high is None:
-            room = max(len(str(abs(edge))) for edge in (low, high, 1) if abs(edge) != LARGEST)
-        for places in range(1, max(1, min(AFTER_POINT, DIGITS - room)) + 1):
-            parts += _signed_patterns(*_scale_bounds(number, places), places)
-    return "|".join(parts)
-
-
-def integer_range(number: Number) -> bool:
-    """Return whether any multiple of its step is within the bounds of a number."""
-    low, high = _scale_bounds(number, 0)
-    return low <= high and -(-low // number.step) * number.step <= high
-
-
-def _scale_bounds(number: Number, places: int) -> tuple[int, int]:
-    """Return the bounds as whole numbers of units of 10 ** -``places``."""
-    with localcontext() as context:
-        context.prec = 60
-        unit = Decimal(1).scaleb(places)
-        limit = LARGEST if places == 0 else 10**DIGITS - 1
-        low, high = -limit, limit
-        if number.low is not None:
-            edge = Decimal(number.low) * unit
-            low = int(edge.to_integral_value(ROUND_CEILING))
-            low += number.above and low == edge
-        if number.high is not None:
-            edge = Decimal(number.high) * unit
-            high = int(edge.to_integral_value(ROUND_FLOOR))
-            high -= number.below and high == edge
-    return low, high
-
-
-def _signed_patterns(low: int, high: int, places: int) -> list[str]:
-    parts = []
-    if low < 0:
-        parts += [f"-(?:{part})" for part in _upwards(max(1, -high), -low, places)]
-    if high >= 0:
-        parts += _upwards(max(low, 0), high, places)
-    return parts
-
-
-def _upwards(low: int, high: int, places: int) -> list[str]:
-    """Return patterns for the unsigned integers of a range, one for each length; empty for an empty range."""
-    parts = []
-    for width in range(places + 1, max(places + 1, len(str(high))) + 1):
-        first = max(low, 10 ** (width - 1) if width > places + 1 else 0)
-        last = min(high, 10**width - 1)
-        if first <= last:
-            parts.append(_digits(f"{first:0{width}d}", f"{last:0{width}d}", places))
-    return parts
-
-
-def _digits(first: str, last: str, places: int) -> str:
-    """Return a pattern for the numbers between two of equal length, with a point before the last ``places`` digits."""
-    if not first:
-        return ""
-    point = "\\." if places and len(first) == places else ""
-    if set(first) == {"0"} and set(last) == {"9"}:
-        before = len(first) - places
-        if before > 0 and places:
-            return f"[0-9]{{{before}}}\\.[0-9]{{{places}}}"
-        return f"{point}[0-9]{{{len(first)}}}"
-    if first[0] == last[0]:
-        return f"{point}{first[0]}{_digits(first[1:], last[1:], places)}"
-    rest = len(first) - 1
-    options = [f"{first[0]}{_digits(first[1:], '9' * rest, places)}"]
-    if int(last[0]) - int(first[0]) > 1:
-        options.append(f"[{int(first[0]) + 1}-{int(last[0]) - 1}]{_digits('0' * rest, '9' * rest, places)}")
-    options.append(f"{last[0]}{_digits('0' * rest, last[1:], places)}")
-    return f"{point}(?:{'|'.join(options)})"
 
 
 # ------------------------------------------------------------------------------------------------- the engine's verdict

@@ -4,18 +4,16 @@ It supports the keywords of draft 2020-12 and their older forms (lists under ``i
 by ``true``). Unknown keywords are annotations, as in the specification. A keyword that a grammar can't express is
 omitted from the tree and noted.
 
-Apart from those, the tree may allow less than the schema, never more:
+Apart from those, the tree allows what the schema allows, with one exception:
 
-- an object with ``properties`` has no others unless the schema sets ``additionalProperties``;
-- integers have at most 18 digits;
-- keywords of one type imply that type.
+- an object with ``properties`` or ``patternProperties`` has no others unless the schema sets ``additionalProperties``.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -34,7 +32,9 @@ from runtime.constrained._conjunction import (
     show_value,
 )
 from runtime.constrained._disjoint import are_disjoint, trim_members, types_of_value
-from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern, integer_range, pattern_of, text_verdict
+from runtime.constrained._formats import FORMATS
+from runtime.constrained._numbers import integer_range, pattern_of
+from runtime.constrained._patterns import PatternError, anchor_pattern, text_verdict
 from runtime.constrained.nodes import (
     NOTHING,
     Anything,
@@ -56,6 +56,15 @@ READ = frozenset(OTHERS).union(LATER, *HELD.values())
 
 SINGLE = {"boolean": Choice(("true", "false")), "null": Choice(("null",))}
 
+FREE: Mapping[str, Node] = {
+    "string": Text(),
+    "number": Number(whole=False),
+    "array": Items(rest=Anything()),
+    "object": Members(rest=Anything()),
+    **SINGLE,
+}
+"""Any value of a type. A keyword restricts one type: where the schema names none, values of the others are allowed."""
+
 MOST_CHOICES = 10_000
 """The most values in one schema's list; the grammar contains each."""
 
@@ -68,8 +77,11 @@ MOST_OF_A_KIND = 16
 LARGEST_STEP = 1000
 """The largest ``multipleOf``: the engine has a state for each remainder."""
 
-LARGEST = Decimal(10**18 - 1)
-"""The largest number. Longer ones exceed 64 bits, and no tool needs them."""
+MOST_DIGITS = 400
+"""The most digits of a bound. Floating point has up to 309 before its point."""
+
+EXACT = Decimal(10**15)
+"""The largest bound of a number with a step: the engine's bounds are floating point."""
 
 
 class TooLargeError(Exception):
@@ -239,8 +251,12 @@ class SchemaReader:
             return self._options(known)
         if known.values is not None:
             return self._choice(known)
-        nodes = [self._of_kind(kind, known) for kind in (known.kinds if known.types is None else known.types)]
-        return _one_of(nodes) if nodes else Anything()
+        if known.types is None and not known.kinds:
+            return Anything()
+        if known.types is not None:
+            return _one_of([self._of_kind(kind, known) for kind in known.types])
+        nodes = [self._of_kind(kind, known) for kind in known.kinds]
+        return _one_of([*nodes, *(node for kind, node in FREE.items() if kind not in known.kinds)])
 
     def _options(self, known: Conjunction) -> Node:
         one, others = known.alternatives[0], known.alternatives[1:]
@@ -327,7 +343,7 @@ class SchemaReader:
         for member in members:
             if member.required and member.node == NOTHING:
                 self._none(known, "required", f"{member.name!r} is required and can't be there")
-        return self._require_members(Members(tuple(members), rest, known.types is None), known)
+        return self._require_members(Members(tuple(members), rest), known)
 
     def _require_members(self, node: Members, known: Conjunction) -> Node:
         """Return the object with at least its minimum number of members."""
@@ -358,7 +374,7 @@ class SchemaReader:
         if closed and fewest > len(nodes):
             return self._none(known, "minItems", f"there can be no more than {len(nodes)} elements")
         rest = None if closed else self.read(True if known.items is ABSENT else known.items, f"{path}.items")
-        return Items(nodes, rest, fewest, most, known.types is None)
+        return Items(nodes, rest, fewest, most)
 
     def _text(self, known: Conjunction) -> Node:
         path, sizes = known.path, known.sizes
@@ -373,24 +389,24 @@ class SchemaReader:
                 self.weaken(path, "pattern", f"{show_value(pattern)}: {error}")
             else:
                 patterns.append(pattern)
-        plain = _text_of(patterns, shortest, longest, known)
+        plain = _text_of(patterns, shortest, longest)
         verdict, told = text_verdict(plain) if patterns else "fits", show_value(" and ".join(patterns))
         if verdict == "empty":
             lengths = " of these lengths" if shortest or longest is not None else ""
             return self._none(known, "pattern", f"no text{lengths} fits {told}")
         if verdict != "fits" and (shortest or longest is not None):
-            any_size = _text_of(patterns, 0, None, known)
+            any_size = _text_of(patterns, 0, None)
             if text_verdict(any_size) == "fits":
                 for keyword in sizes.keys() & {"minLength", "maxLength"}:
                     self.weaken(path, keyword, f"beside {told} it is too complex for the engine")
                 plain, shortest, longest, verdict = any_size, 0, None, "fits"
         if verdict != "fits":
             self.weaken(path, "pattern", f"the engine finds it too complex: {told}")
-            plain, patterns = _text_of([], shortest, longest, known), []
+            plain, patterns = _text_of([], shortest, longest), []
         formats = [f"^(?:{FORMATS[shape]})$" for shape in known.formats if shape in FORMATS]
         if not formats:
             return plain
-        both = _text_of([*formats, *patterns], shortest, longest, known)
+        both = _text_of([*formats, *patterns], shortest, longest)
         alone = len(formats) == 1 and not patterns and not shortest and longest is None
         if alone or text_verdict(both) == "fits":
             return both
@@ -405,35 +421,37 @@ class SchemaReader:
         low, high = known.low, known.high
         if low is not None and high is not None and (low.value, low.excluded or high.excluded) > (high.value, False):
             return self._none(known, "minimum", "no number lies in this range")
-        too_large = low is not None and low.value > LARGEST
-        if too_large or (high is not None and high.value < -LARGEST):
-            self.weaken(known.path, "minimum" if too_large else "maximum", "numbers have at most 18 digits")
-            low = high = None
-        node = _number_of(low, high, known, whole=whole)
+        low, high = self._usable(low, "minimum", known), self._usable(high, "maximum", known)
+        node = Number(
+            whole,
+            None if low is None else f"{low.value:f}",
+            None if high is None else f"{high.value:f}",
+            low is not None and low.excluded,
+            high is not None and high.excluded,
+            known.step or 1,
+        )
         if integer_range(node) if whole else pattern_of(node):
             return node
         if whole:
             return self._none(known, "minimum", "no whole number lies in this range")
-        self.weaken(known.path, "minimum", "no number of six digits behind the point lies in this range")
-        return _number_of(None, None, known, whole=whole)
+        self.weaken(known.path, "minimum", "no floating-point number lies in this range")
+        return evolve(node, low=None, high=None, above=False, below=False)
+
+    def _usable(self, bound: Bound | None, keyword: str, known: Conjunction) -> Bound | None:
+        """Return the bound; None for one that is not enforced, after noting it."""
+        if bound is None:
+            return None
+        if abs(bound.value.adjusted()) > MOST_DIGITS:
+            self.weaken(known.path, keyword, f"bounds of up to {MOST_DIGITS} digits are held to")
+            return None
+        if (known.step or 1) > 1 and abs(bound.value) > EXACT:
+            self.weaken(known.path, keyword, f"beside 'multipleOf', bounds of up to {EXACT} are held to")
+            return None
+        return bound
 
 
-def _text_of(patterns: list[str], shortest: int, longest: int | None, known: Conjunction) -> Text:
-    return Text(patterns[0] if patterns else None, shortest, longest, tuple(patterns[1:]), known.types is None)
-
-
-def _number_of(low: Bound | None, high: Bound | None, known: Conjunction, *, whole: bool) -> Number:
-    low = low if low is not None and low.value >= -LARGEST else None  # beyond, there are none to be held back
-    high = high if high is not None and high.value <= LARGEST else None
-    return Number(
-        whole,
-        None if low is None else f"{low.value:f}",
-        None if high is None else f"{high.value:f}",
-        low is not None and low.excluded,
-        high is not None and high.excluded,
-        known.step or 1,
-        known.types is None,
-    )
+def _text_of(patterns: list[str], shortest: int, longest: int | None) -> Text:
+    return Text(patterns[0] if patterns else None, shortest, longest, tuple(patterns[1:]))
 
 
 def _one_of(nodes: Sequence[Node]) -> Node:

@@ -6,20 +6,31 @@
     PYTHONIC    q='zebra', n=5, exact=True, filter={'a': None}
     bare        {q:<|"|>zebra<|"|>,n:5,exact:true,filter:{a:null}}
 
-Members come in the order of the schema, so that none comes twice. A model may put one space after a comma and a colon,
-as templates do, and nowhere else: free white space may lead a model into endless repetition.
+Up to ``MOST_UNORDERED`` members come in any order, more in that of the schema; none comes twice. A model may put one
+space after a comma and a colon, as templates do, and nowhere else: free white space may lead a model into endless
+repetition.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
 
 from runtime.constrained._grammar_rules import Rules, quote_text, regex, without
-from runtime.constrained._patterns import alive, anchor_pattern, literal, pattern_of, text_schema, text_verdict
+from runtime.constrained._numbers import pattern_of
+from runtime.constrained._patterns import (
+    Escapes,
+    alive,
+    anchor_pattern,
+    letter,
+    literal,
+    text_schema,
+    text_verdict,
+)
 from runtime.constrained.nodes import (
     Anything,
     Choice,
@@ -33,20 +44,39 @@ from runtime.constrained.nodes import (
     Text,
 )
 
-DEEPEST = 3
-"""The most levels of a value if the schema does not restrict it."""
+DEEPEST = 8
+"""The most levels to which a schema that refers to itself is followed, where a format has no rule for it."""
 
-CONTROL = "\\x00-\\x1F\\x7F"
-JSON_STRING = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\/bfnrt])*"'
-JSON_KEY = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\bfnrt])*"'
-"""Without the escape of a slash, so that each key has only one spelling."""
-PLAIN_LETTER = f'[^"\\\\{CONTROL}]*'
-"""Text that needs no escape in JSON."""
-PYTHON_LETTER = f"[^'\\\\{CONTROL}]"
+MOST_UNORDERED = 8
+"""The most members of an object that come in any order: there is a rule for each set of them."""
+
+HEX = "[0-9a-fA-F]"
+CONTROL = "\\x00-\\x1F"
+SURROGATES = f"\\\\u[Dd][89abAB]{HEX}{{2}}\\\\u[Dd][c-fC-F]{HEX}{{2}}"
+JSON_STRING = (
+    f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\/bfnrt]|\\\\u(?:[0-9a-cefA-CEF]{HEX}|[Dd][0-7]){HEX}{{2}}|{SURROGATES})*"'
+)
+JSON_KEY = f'"(?:[^"\\\\{CONTROL}]|\\\\["\\\\bfnrt]|\\\\u00(?:0[0-7bef]|1[0-9a-f]))*"'
+"""Without the escapes of other characters, so that each key has only one spelling."""
+PYTHON_STRING = f"(?:[^'\\\\{CONTROL}]|\\\\[\\\\'\"nrt]|\\\\x[01][0-9a-f])*"
+"""The text between two quotation marks in Python's notation."""
 NO_TEXT = '""'
-WORD = "[A-Za-z_][A-Za-z0-9_]{0,40}"
 BARE_KEY = r"[^\s\[\](){},:=\"'<>|\\]+"
 """Keys that the parser reads without quotes."""
+
+_NAMED = {8: "b", 9: "t", 10: "n", 12: "f", 13: "r"}
+JSON_ESCAPES: Escapes = (
+    (0x22, '\\\\"'),
+    (0x5C, "\\\\\\\\"),
+    *((code, f"\\\\{_NAMED[code]}" if code in _NAMED else f"\\\\u{code:04x}") for code in range(32)),
+)
+PYTHON_ESCAPES: Escapes = (
+    (0x27, "\\\\'"),
+    (0x5C, "\\\\\\\\"),
+    *((code, f"\\\\{_NAMED[code]}" if code in (9, 10, 13) else f"\\\\x{code:02x}") for code in range(32)),
+)
+PYTHON_SIGNS = re.compile("[\x00-\x1f'\\\\]")
+"""The characters that a string in Python's notation can't contain as they are."""
 
 
 @frozen
@@ -83,6 +113,8 @@ class ValueWriter:
         self.notation = notation
         self._comma = rules.terminal(regex(", ?"))
         self._colon = rules.terminal(regex(": ?"))
+        self._free = ""
+        """The rule for any value."""
         self._defined: dict[str, str] = {}
         self._waiting: list[str] = []
         """Definitions with a name but without a rule so far."""
@@ -90,7 +122,7 @@ class ValueWriter:
     def value(self, node: Node) -> str:
         match node:
             case Anything():
-                return self._anything(DEEPEST)
+                return self._anything()
             case Choice(texts=texts):
                 return self.rules.rule(" | ".join(self._write_value(json.loads(text)) for text in texts))
             case Text():
@@ -115,21 +147,14 @@ class ValueWriter:
             bare: whether keys that are words have no quotes.
         """
         sign = sign or self._colon
-        writers = [(f"{self._key(one.name, bare)} {sign} {self.value(one.node)}", one) for one in node.members]
-        first = following = ""  # what may come from here on: as the first member, and behind one
+        written = [
+            (self.rules.rule(f"{self._key(one.name, bare)} {sign} {self.value(one.node)}"), one.required)
+            for one in node.members
+        ]
+        rest = ""
         if node.rest is not None:
             rest = self.rules.rule(f"{self._other_key(node, bare)} {sign} {self.value(node.rest)}")
-            first = self.rules.rule(f"({rest} ({self._comma} {rest})*)?")
-            following = self.rules.rule(f"({self._comma} {rest})*")
-        for written, member in reversed(writers):
-            item = self.rules.rule(written)
-            behind = f"{item} {following}"
-            if member.required:
-                first, following = self.rules.rule(behind), self.rules.rule(f"{self._comma} {behind}")
-            else:
-                first = self.rules.rule(f"{behind} | {first or NO_TEXT}")
-                following = self.rules.rule(f"{self._comma} {behind} | {following or NO_TEXT}")
-        return first
+        return write_members(self.rules, written, rest, self._comma)
 
     # ------------------------------------------------------------------------------------------------ single values
 
@@ -140,42 +165,43 @@ class ValueWriter:
             end = without((notation.end,))
             if free:
                 return self.rules.terminal(regex(JSON_STRING) + end)
-            with_end = evolve(node, also=(*node.also, literal(notation.end)))
-            if notation.end and text_verdict(with_end) != "empty":
-                body = f'"\\"" ({raw_text(node, PLAIN_LETTER)}{end}) "\\""'
-                return self.rules.terminal(body if alive(body) else regex(JSON_STRING) + end)
+            if notation.end and text_verdict(evolve(node, also=(*node.also, literal(notation.end)))) != "empty":
+                return self._text_without_end(node)
             return self.rules.rule(f"%json {json.dumps(text_schema(node))}")
         quote = self.rules.marker(notation.quote)
-        letter = PYTHON_LETTER if notation.escapes == "python" else "(?s:.)"
-        if free and notation.escapes == "python":
-            content = regex(f"(?:{letter}|\\\\[\\\\'\"nt])*")
-        else:
-            content = raw_text(node, f"{letter}*")
         if notation.escapes == "none":
-            return self.rules.rule(f"{quote} {self.rules.until(content, notation.quote)}")
+            return f"{quote} {self.rules.until(raw_text(node), notation.quote)}"
+        content = regex(PYTHON_STRING) if free else raw_text(node, escapes=PYTHON_ESCAPES)
         return self.rules.rule(f"{quote} {self.rules.terminal(content)} {quote}")
+
+    def _text_without_end(self, node: Text) -> str:
+        """Return a string that does not contain the marker behind it, since it escapes the marker's first character."""
+        first = ord(self.notation.end[0])
+        either = f"(?:{literal(chr(first))}|\\\\u{first:04x})"
+        content = raw_text(node, escapes=(*JSON_ESCAPES, (first, either)))
+        body = f'"\\"" ({content}{without((self.notation.end,))}) "\\""'
+        return self.rules.terminal(body if alive(body) else regex(JSON_STRING) + without((self.notation.end,)))
 
     def _number(self, node: Number) -> str:
         if node.step == 1:
             return self.rules.terminal(regex(pattern_of(node)))
         described: dict[str, Any] = {"type": "integer", "multipleOf": node.step}
-        digits = max(15, *(len(edge) for edge in (node.low, node.high) if edge is not None), 0)
         for name, edge, excluded in (("inimum", node.low, node.above), ("aximum", node.high, node.below)):
-            limit = edge or ("-" if name == "inimum" else "") + "9" * digits
-            key = f"exclusiveM{name}" if excluded else f"m{name}"
-            described[key] = float(limit) if "." in limit else int(limit)
+            if edge is not None:
+                described[f"exclusiveM{name}" if excluded else f"m{name}"] = float(edge) if "." in edge else int(edge)
         return self.rules.rule(f"%json {json.dumps(described)}")
 
-    def _anything(self, depth: int) -> str:
-        notation = self.notation
-        options = [self._text(Text()), self._number(Number(whole=False))]
-        options += [quote_text(text) for text in (notation.true, notation.false, notation.null)]
-        if depth > 0:
-            inner = self._anything(depth - 1)
-            pair = f"{self._other_key(Members(), notation.bare_keys)} {self._colon} {inner}"
-            options.append(f'"[" ({inner} ({self._comma} {inner})*)? "]"')
+    def _anything(self) -> str:
+        if not self._free:
+            notation = self.notation
+            self._free = self.rules.reserve()
+            pair = f"{self._other_key(Members(), notation.bare_keys)} {self._colon} {self._free}"
+            options = [self._text(Text()), self._number(Number(whole=False))]
+            options += [quote_text(text) for text in (notation.true, notation.false, notation.null)]
+            options.append(f'"[" ({self._free} ({self._comma} {self._free})*)? "]"')
             options.append(f'"{{" ({pair} ({self._comma} {pair})*)? "}}"')
-        return self.rules.rule(" | ".join(options))
+            self.rules.define(self._free, " | ".join(options))
+        return self._free
 
     def _write_value(self, value: Any) -> str:
         notation = self.notation
@@ -200,8 +226,7 @@ class ValueWriter:
             end = self.notation.end
             return quote_text(written.replace(end, f"\\u{ord(end[0]):04x}{end[1:]}") if end else written)
         if notation.escapes == "python":
-            for sign, escaped in (("\\", "\\\\"), ("'", "\\'"), ("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t")):
-                text = text.replace(sign, escaped)
+            text = PYTHON_SIGNS.sub(_escape_python, text)
         quote = self.rules.marker(notation.quote)
         return f"{quote} {quote_text(text)} {quote}" if text else f"{quote} {quote}"
 
@@ -211,14 +236,20 @@ class ValueWriter:
         return quote_text(name) if bare and re.fullmatch(BARE_KEY, name) else self._string(name)
 
     def _other_key(self, node: Members, bare: bool) -> str:
-        as_json = self.notation.escapes == "json"
-        known = (json.dumps(one.name, ensure_ascii=False) if as_json else one.name for one in node.members)
-        excluded = "|".join(map(literal, known))
-        unknown = f" & ~{regex(excluded)}" if excluded else ""
-        if as_json:
-            return self.rules.terminal(regex(JSON_KEY) + unknown + without((self.notation.end,)))
-        word, quote = self.rules.terminal(regex(WORD) + unknown), self.rules.marker(self.notation.quote)
-        return word if bare else self.rules.rule(f"{quote} {word} {quote}")
+        """Return the rule for a key that the object does not name."""
+        notation, names = self.notation, [one.name for one in node.members]
+        if notation.escapes == "json":
+            known = no_text(json.dumps(name, ensure_ascii=False) for name in names)
+            return self.rules.terminal(regex(JSON_KEY) + known + without((notation.end,)))
+        quote = self.rules.marker(notation.quote)
+        if notation.escapes == "none":
+            quoted = f"{quote} {self.rules.until(f'({raw_text(Text())}{no_text(names)})', notation.quote)}"
+        else:
+            known = no_text(PYTHON_SIGNS.sub(_escape_python, name) for name in names)
+            quoted = f"{quote} {self.rules.terminal(raw_text(Text(), escapes=PYTHON_ESCAPES) + known)} {quote}"
+        if not bare:
+            return self.rules.rule(quoted)
+        return self.rules.rule(f"{self.rules.terminal(regex(BARE_KEY) + no_text(names))} | {quoted}")
 
     def _items(self, node: Items) -> str:
         most = node.most
@@ -250,17 +281,83 @@ class ValueWriter:
         return self._defined[pointer]
 
 
+def _escape_python(found: re.Match[str]) -> str:
+    sign = found.group()
+    name = {"\t": "t", "\n": "n", "\r": "r"}.get(sign, sign)
+    return f"\\x{ord(sign):02x}" if name < " " else f"\\{name}"
+
+
+def no_text(texts: Iterable[str]) -> str:
+    """Return the suffix of a terminal that is none of these texts."""
+    listed = "|".join(map(literal, texts))
+    return f" & ~{regex(listed)}" if listed else ""
+
+
 def _repeat(body: str, fewest: int, most: int | None) -> str:
     if most == 0:  # the engine knows no repetition without any
         return '""'
     return f"({body}){{{fewest},{'' if most is None else most}}}"
 
 
-def raw_text(node: Text, letters: str = "(?s:.*)") -> str:
-    """Return the body of a terminal for an unescaped string; ``letters`` is the pattern of its content."""
-    longest = "" if node.longest is None else node.longest
-    parts = [regex(letters)]
-    parts += [f"({regex(anchor_pattern(pattern))})" for pattern in (node.pattern, *node.also) if pattern is not None]
-    if node.shortest or node.longest is not None:
-        parts.append(regex(f"(?s:.{{{node.shortest},{longest}}})"))
+def write_members(rules: Rules, written: Sequence[tuple[str, bool]], rest: str = "", comma: str = "") -> str:
+    """Return the rule for the members of an object.
+
+    Args:
+        rules: receives the rules.
+        written: the rule of each named member, and whether it is required.
+        rest: the rule of any other member; empty if there is none.
+        comma: what stands between two members.
+    """
+    orders = _in_any_order if len(written) <= MOST_UNORDERED else _in_this_order
+    return orders(rules, written, rest, comma)
+
+
+def _in_any_order(rules: Rules, written: Sequence[tuple[str, bool]], rest: str, comma: str) -> str:
+    """Write a rule for what may follow a member, for each set of members that are left."""
+    behind: dict[int, str] = {}  # by the set, as bits
+    more = f"({comma} {rest})*" if rest else NO_TEXT
+    every = (1 << len(written)) - 1
+    for left in range(every + 1):
+        places = [place for place in range(len(written)) if left & 1 << place]
+        options = " | ".join(f"{written[place][0]} {behind[left ^ 1 << place]}" for place in places)
+        may_end = not any(written[place][1] for place in places)
+        if left == every:
+            ends = [f"({rest} {more})?" if rest else NO_TEXT] if may_end else []
+            others = f"({rest} {comma})*" if rest else ""
+            return rules.rule(" | ".join([f"{others} ({options})", *ends] if options else ends))
+        ends = [more] if may_end else []
+        others = f"{more} {comma}" if rest else comma
+        behind[left] = rules.rule(" | ".join([f"{others} ({options})", *ends] if options else ends))
+    raise AssertionError("the last set is that of all members")
+
+
+def _in_this_order(rules: Rules, written: Sequence[tuple[str, bool]], rest: str, comma: str) -> str:
+    first = following = ""  # what may come from here on: as the first member, and behind one
+    if rest:
+        first = rules.rule(f"({rest} ({comma} {rest})*)?")
+        following = rules.rule(f"({comma} {rest})*")
+    for member, required in reversed(written):
+        behind = f"{member} {following}"
+        if required:
+            first, following = rules.rule(behind), rules.rule(f"{comma} {behind}")
+        else:
+            first = rules.rule(f"{behind} | {first or NO_TEXT}")
+            following = rules.rule(f"{comma} {behind} | {following or NO_TEXT}")
+    return first
+
+
+def raw_text(node: Text, letters: str = "", escapes: Escapes = ()) -> str:
+    """Return the body of a terminal for the text within a string.
+
+    Args:
+        node: the texts.
+        letters: a pattern for texts of the characters that may occur; empty for all.
+        escapes: how some characters are written.
+    """
+    parts = [regex(letters)] if letters else []
+    patterns = (pattern for pattern in (node.pattern, *node.also) if pattern is not None)
+    parts += [f"({regex(anchor_pattern(pattern, escapes))})" for pattern in patterns]
+    if node.shortest or node.longest is not None or not parts:
+        longest = "" if node.longest is None else node.longest
+        parts.append(regex(f"{letter(escapes)}{{{node.shortest},{longest}}}"))
     return " & ".join(parts)

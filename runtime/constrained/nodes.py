@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import field, frozen
+from attrs import frozen
 
 
 @frozen
 class Anything:
-    """Any JSON value, at most three levels deep: a freely sampling model might not return from deeper levels."""
+    """Any JSON value."""
 
 
 @frozen
@@ -28,8 +28,6 @@ class Text:
     longest: int | None = None
     also: tuple[str, ...] = ()
     """Further patterns that must match too."""
-    untyped: bool = field(default=False, eq=False)
-    """Whether the schema names no type, and so also allows values of other types. They are not sampled."""
 
 
 @frozen
@@ -45,8 +43,6 @@ class Number:
     below: bool = False
     """Whether ``high`` itself is excluded."""
     step: int = 1
-    untyped: bool = field(default=False, eq=False)
-    """As in ``Text``."""
 
 
 @frozen
@@ -57,8 +53,6 @@ class Items:
     rest: Node | None = None
     fewest: int = 0
     most: int | None = None
-    untyped: bool = field(default=False, eq=False)
-    """As in ``Text``."""
 
 
 @frozen
@@ -76,8 +70,6 @@ class Members:
 
     members: tuple[Member, ...] = ()
     rest: Node | None = None
-    untyped: bool = field(default=False, eq=False)
-    """As in ``Text``."""
 
 
 @frozen

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from interpreters.tools._ecma import Pattern, UnreadablePatternError
-from runtime.constrained._patterns import FORMATS, PatternError, anchor_pattern, literal, text_verdict
+from runtime.constrained._formats import FORMATS
+from runtime.constrained._patterns import PatternError, anchor_pattern, literal, text_verdict
 from runtime.constrained.nodes import Text
 
 PATTERNS = [
@@ -66,22 +67,47 @@ def test_a_pattern_that_can_not_be_held_to_is_refused(pattern: str, told: str) -
 @pytest.mark.parametrize(
     ("name", "good", "bad"),
     [
-        ("date", "2026-11-30", "2026-11-31"),
-        ("time", "23:59:59Z", "24:00:00Z"),
-        ("date-time", "2026-01-31T00:00:00.5+01:30", "2026-01-31 00:00:00"),
-        ("duration", "P3DT4H", "P"),
-        ("email", "a.b@example.org", "a@b"),
-        ("hostname", "www.example.org", "-a.org"),
-        ("ipv4", "192.168.0.255", "1.2.3.256"),
-        ("ipv6", "fe80:0:0:0:0:0:0:1", "1:2"),
-        ("uuid", "123e4567-e89b-12d3-a456-426614174000", "123"),
-        ("uri", "https://example.org/a/b", "example.org"),
+        ("date", ["2026-11-30", "2024-02-29", "2000-02-29"], ["2026-11-31", "1900-02-29", "2026-1-1"]),
+        ("time", ["23:59:59Z", "23:59:60.123456789z", "08:00:00"], ["24:00:00Z", "1:00:00Z"]),
+        ("date-time", ["2026-01-31T00:00:00.5+01:30", "2026-01-31t00:00:00z"], ["2026-01-31 00:00:00"]),
+        (
+            "duration",
+            ["P3DT4H", "PT1H30M", "P1Y2M", "P1DT2H3M4S", "P4W", "PT36H", "P1000000D"],
+            ["P", "PT", "P1H", "P1YT", "PT1H30S", "P1D2W", "1H"],
+        ),
+        (
+            "email",
+            ["a.b@example.org", "o'hara@example.org", "a/b=c@d", '"a b"@c.d', "a@[127.0.0.1]", "a@[IPv6:::1]"],
+            ["a@", "a b@c", ".a@b", "a..b@c", "a"],
+        ),
+        ("hostname", ["www.example.org", "a.b.c.d.e.f.g.h", "x" * 63], ["-a.org", "a-.org", "a..b", "x" * 64]),
+        ("ipv4", ["192.168.0.255"], ["1.2.3.256", "1.2.3", "01.2.3.4"]),
+        (
+            "ipv6",
+            ["fe80:0:0:0:0:0:0:1", "::", "::1", "1::", "1:2::3", "::ffff:1.2.3.4", "1::2:3:4:5:6:7", "1:2:3:4:5:6:7::"],
+            ["1:2", "::1::", "1:2:3:4:5:6:7:8:9", "12345::", "1:2:3:4:5:6:7:8::", ":1"],
+        ),
+        ("uuid", ["123e4567-e89b-12d3-a456-426614174000"], ["123"]),
+        (
+            "uri",
+            [
+                "https://example.org/a/b?q=fern&n=2#part",
+                "https://example.org/wiki/K%C3%B6ln_(Stadt)",
+                "mailto:a@b.c",
+                "urn:isbn:0451450523",
+                "http://[::1]:80000//a",
+                "https://user:word@h.example:8080/p;x=1?a/b?c#f/?",
+                "file:///c:/x%20y",
+            ],
+            ["example.org", "/a", "//a", "https://a b", "http://[::1", "https://a/%zz", "1a:b"],
+        ),
     ],
 )
-def test_formats(name: str, good: str, bad: str) -> None:
-    """Each format with a text that is of it, and one that is not."""
-    assert re.fullmatch(FORMATS[name], good)
-    assert not re.fullmatch(FORMATS[name], bad)
+def test_formats(name: str, good: list[str], bad: list[str]) -> None:
+    """Each format with texts of its standard, and with others."""
+    assert [text for text in good if re.fullmatch(FORMATS[name], text)] == good
+    assert [text for text in bad if re.fullmatch(FORMATS[name], text)] == []
+    assert text_verdict(Text(f"^(?:{FORMATS[name]})$", 0, 255)) == "fits"
 
 
 ATOMS = """
