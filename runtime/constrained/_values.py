@@ -6,9 +6,9 @@
     PYTHONIC    q='zebra', n=5, exact=True, filter={'a': None}
     bare        {q:<|"|>zebra<|"|>,n:5,exact:true,filter:{a:null}}
 
-Up to ``MOST_UNORDERED`` members come in any order, more in that of the schema; none comes twice. A model may put one
-space after a comma and a colon, as templates do, and nowhere else: free white space may lead a model into endless
-repetition.
+Up to ``MOST_UNORDERED`` members come in any order, each once. More of them, and those of the last objects of a large
+grammar, come in that of the schema. A model may put one space after a comma and a colon, as templates do, and nowhere
+else: free white space may lead a model into endless repetition.
 """
 
 from __future__ import annotations
@@ -308,8 +308,9 @@ def write_members(rules: Rules, written: Sequence[tuple[str, bool]], rest: str =
         rest: the rule of any other member; empty if there is none.
         comma: what stands between two members.
     """
-    orders = _in_any_order if len(written) <= MOST_UNORDERED else _in_this_order
-    return orders(rules, written, rest, comma)
+    if len(written) <= MOST_UNORDERED and rules.afford_orders(1 << len(written)):
+        return _in_any_order(rules, written, rest, comma)
+    return _in_this_order(rules, written, rest, comma)
 
 
 def _in_any_order(rules: Rules, written: Sequence[tuple[str, bool]], rest: str, comma: str) -> str:

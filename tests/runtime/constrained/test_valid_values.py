@@ -76,3 +76,19 @@ def test_any_value_can_be_written_where_a_schema_does_not_say(value: Any) -> Non
 def test_a_keyword_restricts_one_type(schema: Any, kind: set[type], value: Any) -> None:
     """Where the schema names none, values of other types are allowed."""
     assert accepts(grammar(schema), json.dumps(value)) == (type(value) not in kind)
+
+
+def test_a_grammar_of_many_large_objects_stays_small() -> None:
+    """The last of them have their members in the schema's order."""
+    thing = {"type": "object", "properties": {f"p{number}": {"const": number} for number in range(8)}}
+    large = grammar(
+        {"type": "object", "properties": {f"t{number}": {**thing, "title": str(number)} for number in range(8)}}
+    )
+    several = {
+        f"t{n}": {**thing, "properties": {**thing["properties"], f"x{n}": {"const": n}, "p7": False}} for n in range(8)
+    }
+    many = grammar({"type": "object", "properties": several})
+
+    assert len(large) < 40_000  # equal objects share their rules
+    assert len(many) < 200_000
+    assert accepts(many, '{"t7": {"p0": 0, "p1": 1}}')

@@ -7,7 +7,7 @@ included. The grammar of the schema has to admit each byte by byte, its members 
 reported as weakened. Prints the counts, and each value that is excluded. Exits with 1 if there is one.
 
 Two conventions: an object with ``properties`` or ``patternProperties`` is closed unless it sets
-``additionalProperties``, and an object with more than ``MOST_UNORDERED`` members has them in the schema's order.
+``additionalProperties``, and one with more than ``MOST_UNORDERED`` named members has them in the schema's order.
 """
 
 from __future__ import annotations
