@@ -159,6 +159,11 @@ def test_what_earlier_prompts_were_shorter_than_counted_leaves_no_room_for_resul
     assert why(question(400), reply(most + 1), slack=200.0) == overflow(LONGEST + 1)
 
 
+def test_that_excess_does_not_show_a_long_result_whole_either() -> None:
+    """At a fifth of the tokens: 4,600 and the long result's 4,012 would fit without it."""
+    assert why(question(1000), reply(3500), scale=0.2, slack=4500.0) == ""
+
+
 def test_the_markers_of_many_results_may_be_what_does_not_fit() -> None:
     """The messages alone leave room, also for four results without markers or without a note."""
     costs = evolve(COSTS, result=60, cut=30)
