@@ -8,7 +8,7 @@ import pytest
 
 from cognition.policy._command import Command, Mention, program_of
 from cognition.policy._mentions import OPEN
-from cognition.policy._shell import read_commands
+from cognition.policy._shell import DEEPEST, read_commands
 from tests.cognition.naming import case_name
 
 
@@ -112,6 +112,9 @@ UNSURE: list[tuple[str, list[Command]]] = [
     ("set -e a; ls", [one("set -e a"), one("ls")]),
     ("set a -e; ls", [one("set a -e"), one("ls")]),
     ("echo a; . ./.env", [one("echo a"), one(". ./.env")]),
+    ("true; echo a; . ./.env", [one("true"), one("echo a"), one(". ./.env")]),
+    ("true | . ./.env", [one("true"), one(". ./.env")]),
+    ("while true; do . ./.env; done", [one("true"), one(". ./.env")]),
     ("./uv run sh", [one("./uv run sh"), one("sh", altered=True)]),
     # No functions: their commands are read as far as they can be
     ("ls f() { pwd; }", [one("ls f $")]),
@@ -139,3 +142,20 @@ def test_an_unsure_line_keeps_the_commands_that_could_be_read(line: str, command
 
     assert list(found.commands) == commands
     assert found.unsure
+
+
+@pytest.mark.parametrize("runner", ["strace", "docker exec web", "nohup"])
+def test_commands_are_read_through_the_deepest_level_and_not_beyond(runner: str) -> None:
+    """The innermost of the commands is one level deeper for each one around it."""
+    within, beyond = (read_commands(f"{f'{runner} ' * levels}ls") for levels in (DEEPEST, DEEPEST + 1))
+
+    assert within.commands[-1].program == "ls"
+    assert not within.unsure
+    assert OPEN not in within.mentions
+    assert beyond.commands[-1].program == runner.partition(" ")[0]
+    assert beyond.unsure or OPEN in beyond.mentions
+
+
+@pytest.mark.parametrize("line", ["strace strace cd sub", "docker exec web docker exec web cd sub"])
+def test_each_command_within_a_wrapper_is_altered(line: str) -> None:
+    assert [command.altered for command in read_commands(line).commands] == [False, True, True]
