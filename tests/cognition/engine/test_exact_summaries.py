@@ -12,6 +12,7 @@ from cognition import (
     AgentState,
     AssistantMessage,
     CallModel,
+    Compacted,
     Compacting,
     CompactionAsked,
     Failure,
@@ -36,7 +37,7 @@ from cognition.context.cut_note import SKIPPED
 from cognition.context.summaries import ANOTHER_WORD, INSTRUCTION_BEHIND, REQUEST_ID, summary_instruction
 from cognition.engine._setup import Setup
 from cognition.engine.draft import Draft
-from cognition.engine.handlers.compaction import NOTHING, _ask_again, _is_anothers, _rebuild
+from cognition.engine.handlers.compaction import NOTHING, WAS_EMPTY, _ask_again, _is_anothers, _rebuild
 from cognition.steps.phases import FIRST_ATTEMPT, ModelAttempt
 from cognition.steps.state import Counters, Spent, Summary, Window
 from cognition.values.candidates import Briefing
@@ -293,6 +294,48 @@ def test_a_turn_goes_on_behind_its_summary_with_the_model_that_works_by_then(at:
 
     call = asked(after.decisions)
     assert (call.effect_id, call.purpose, call.seconds, call.model) == ("2.4.0", "answer", 65.0 - at, model)
+
+
+def test_what_was_left_out_counts_for_a_summary_once() -> None:
+    """Not what an earlier summary stands for: at twice the tokens, two messages of 100 and a prompt of 120."""
+    window = Window(4, 30.0, 2.0, summary=Summary("Old.", 2, tokens=(20,)))
+
+    after = step(replied("2.3.0", "New."), writing(4), *turns(300, 300, 100, 100, 10), window=window, config=CONFIG)
+
+    size = after.next_state.window.size
+    compacted = after.decisions[0]
+    assert compacted == Compacted(2, 2 * 120 + 2 * 200, int(2 * (COSTS.fixed + size)))
+
+
+@pytest.mark.parametrize(("edition", "failures"), [(1, 0), (2, 1), (3, 1)])
+def test_failed_summaries_are_counted_since_edition_2(edition: int, failures: int) -> None:
+    after = step(replied("2.3.0", ""), writing(2), *turns(200, 200, 10), config=evolve(CONFIG, edition=edition))
+
+    assert after.decisions[0] == NotCompacted(WAS_EMPTY)
+    assert after.next_state.window.summary.failures == failures
+
+
+@pytest.mark.parametrize(("shares", "kind"), [(True, CallModel), (False, NotCompacted)])
+def test_a_call_in_a_text_protocol_is_one_behind_the_prompt_only(shares: bool, kind: type) -> None:
+    """In a prompt of its own the model sees no tools, and its text is no summary either."""
+    config = evolve(CONFIG, protocol="short_keys", context_tokens=8000)
+    event = replied("2.3.0", '{"a": "read", "i": "plums"}')
+
+    after = step(event, writing(2, shares_prefix=shares), *turns(400, 400, 10), config=config)
+
+    assert isinstance(after.decisions[0], kind)
+    assert isinstance(after.next_state.phase, Compacting) is shares
+
+
+def test_between_turns_the_time_of_the_last_turn_ends_no_summary() -> None:
+    event = replied("2.3.0", TASK, at=1000.0)
+
+    after = step(event, writing(2, None, target=4), *turns(200, 200, 100, 100))
+
+    call = asked(after.decisions)
+    assert (call.purpose, call.seconds) == ("summary", 60.0)
+    assert isinstance(after.next_state.phase, Compacting)
+    assert (after.next_state.phase.until, after.next_state.phase.attempt) == (4, None)
 
 
 # ----------------------------------------------------------------------------------------- what follows a failure

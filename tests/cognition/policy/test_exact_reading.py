@@ -121,6 +121,7 @@ UNSURE: list[tuple[str, list[Command]]] = [
     (">a f() { ls; }", [Command((">", "a"), ">"), one("f $")]),
     ('"f"() { ls; }', [one("f $")]),
     ("ls a; curl(", [one("ls a"), one("curl $")]),
+    ("ls a; pay(", [one("ls a"), one("pay $")]),
     ("(ls) case a in b) pwd;; esac", [one("ls")]),
 ]
 
