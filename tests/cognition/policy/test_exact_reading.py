@@ -104,6 +104,7 @@ SURE: list[tuple[str, list[Command], list[Mention]]] = [
     ("make '{a,b}'", [one("make '{a,b}'")], [OPEN]),
     # A tool of developers that runs nothing of its input, unless its words name what would
     ("cat a | eslint b", [one("cat a"), one("eslint b")], [names("b")]),
+    ("cat a | pytest", [one("cat a"), one("pytest")], [OPEN]),
     ("cat a | eslint sh", [one("cat a"), one("eslint sh")], [OPEN]),
 ]
 UNSURE: list[tuple[str, list[Command]]] = [
@@ -122,6 +123,8 @@ UNSURE: list[tuple[str, list[Command]]] = [
     ('"f"() { ls; }', [one("f $")]),
     ("ls a; curl(", [one("ls a"), one("curl $")]),
     ("ls a; pay(", [one("ls a"), one("pay $")]),
+    ("for 1x in a; do ls; done", []),
+    ("for; do ls; done", []),
     ("(ls) case a in b) pwd;; esac", [one("ls")]),
 ]
 
