@@ -53,7 +53,8 @@ def written(guide: Guide, words: Words, random: Random, limit: int = 600) -> str
         assert mask is not None
         allowed = [token for token in range(words.vocabulary) if mask[token // 8] >> token % 8 & 1]
         assert allowed, made
-        liked = [token for token in allowed if token in (CLOSING if random.random() < 0.3 else LETTERS)]
+        closing = random.random() < (0.3 if len(made) < 200 else 0.8)  # any value may be nested without end
+        liked = [token for token in allowed if token in (CLOSING if closing else LETTERS)]
         liked += [token for token in allowed if token > 255]
         if 0 in allowed and random.random() < 0.4:
             return made.decode("utf-8", "replace")
