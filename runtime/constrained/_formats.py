@@ -1,7 +1,7 @@
 """Patterns for JSON Schema's string formats, in the engine's dialect (Rust's ``regex``).
 
 Each covers every text that its standard allows, so that a model is free to choose any of them. Where a standard has
-rules that are no matter of a pattern (the length of a whole host name), the pattern covers more.
+rules that a pattern can't express (the length of a whole host name), the pattern covers more.
 
 Sources: RFC 3339 (times, durations), RFC 1123 and 5890 (host names), RFC 5321 and 5322 (mail addresses), RFC 4291
 and 3986 (IP addresses, URIs), RFC 9562 (UUIDs).

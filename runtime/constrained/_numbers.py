@@ -33,7 +33,7 @@ _Unsigned = Callable[[Decimal, Decimal | None], list[str]]
 
 
 def pattern_of(number: Number) -> str:
-    """Return a pattern for the numbers within the bounds; empty if there is none. Ignores the step."""
+    """Return a pattern for the numbers within the bounds; empty if the range is empty. Ignores the step."""
     with localcontext() as context:
         context.prec = PRECISION
         low, high = _whole_bounds(number)
@@ -217,18 +217,20 @@ def _between(first: str, last: str) -> str:
 
 
 def _at_least(digits: str) -> str:
-    parts = [digits]
-    for place, digit in enumerate(digits):
-        if digit != "9":
-            parts.append(f"{digits[:place]}[{int(digit) + 1}-9]{_any_digits(len(digits) - place - 1)}")
-    return f"(?:{'|'.join(parts)})"
+    return _up_to("9", digits)
 
 
 def _at_most(digits: str) -> str:
+    return _up_to("0", digits)
+
+
+def _up_to(limit: str, digits: str) -> str:
+    """Return a pattern for as many digits, between these and only nines or zeros (``limit``)."""
     parts = [digits]
     for place, digit in enumerate(digits):
-        if digit != "0":
-            parts.append(f"{digits[:place]}[0-{int(digit) - 1}]{_any_digits(len(digits) - place - 1)}")
+        if digit != limit:
+            others = f"[{int(digit) + 1}-9]" if limit == "9" else f"[0-{int(digit) - 1}]"
+            parts.append(f"{digits[:place]}{others}{_any_digits(len(digits) - place - 1)}")
     return f"(?:{'|'.join(parts)})"
 
 

@@ -45,7 +45,7 @@ from runtime.constrained.nodes import (
 )
 
 DEEPEST = 8
-"""The most levels to which a schema that refers to itself is followed, where a format has no rule for it."""
+"""The most levels of a recursive schema in formats whose rules can't refer to themselves."""
 
 MOST_UNORDERED = 8
 """The most members of an object that come in any order: there is a rule for each set of them."""
@@ -288,7 +288,7 @@ def _escape_python(found: re.Match[str]) -> str:
 
 
 def no_text(texts: Iterable[str]) -> str:
-    """Return the suffix of a terminal that is none of these texts."""
+    """Return the suffix of a terminal that excludes these texts, each as a whole."""
     listed = "|".join(map(literal, texts))
     return f" & ~{regex(listed)}" if listed else ""
 
@@ -305,7 +305,7 @@ def write_members(rules: Rules, written: Sequence[tuple[str, bool]], rest: str =
     Args:
         rules: receives the rules.
         written: the rule of each named member, and whether it is required.
-        rest: the rule of any other member; empty if there is none.
+        rest: the rule of any other member; empty if others are excluded.
         comma: what stands between two members.
     """
     if len(written) <= MOST_UNORDERED and rules.afford_orders(1 << len(written)):
@@ -314,22 +314,21 @@ def write_members(rules: Rules, written: Sequence[tuple[str, bool]], rest: str =
 
 
 def _in_any_order(rules: Rules, written: Sequence[tuple[str, bool]], rest: str, comma: str) -> str:
-    """Write a rule for what may follow a member, for each set of members that are left."""
-    behind: dict[int, str] = {}  # by the set, as bits
+    """Write a rule for each set of members that are left: for the text that may follow a member."""
     more = f"({comma} {rest})*" if rest else NO_TEXT
+    behind: list[str] = []  # by the set, as bits
     every = (1 << len(written)) - 1
     for left in range(every + 1):
         places = [place for place in range(len(written)) if left & 1 << place]
         options = " | ".join(f"{written[place][0]} {behind[left ^ 1 << place]}" for place in places)
+        others, end = (f"{more} {comma}" if rest else comma), more
+        if left == every:  # the first member, which no comma precedes
+            others, end = (f"({rest} {comma})*", f"({rest} {more})?") if rest else ("", NO_TEXT)
         may_end = not any(written[place][1] for place in places)
-        if left == every:
-            ends = [f"({rest} {more})?" if rest else NO_TEXT] if may_end else []
-            others = f"({rest} {comma})*" if rest else ""
-            return rules.rule(" | ".join([f"{others} ({options})", *ends] if options else ends))
-        ends = [more] if may_end else []
-        others = f"{more} {comma}" if rest else comma
-        behind[left] = rules.rule(" | ".join([f"{others} ({options})", *ends] if options else ends))
-    raise AssertionError("the last set is that of all members")
+        behind.append(
+            rules.rule(" | ".join(([f"{others} ({options})"] if options else []) + ([end] if may_end else [])))
+        )
+    return behind[every]
 
 
 def _in_this_order(rules: Rules, written: Sequence[tuple[str, bool]], rest: str, comma: str) -> str:
